@@ -1,0 +1,63 @@
+"""Cut pieces out of the text of a command, and write new ones the way their neighbours are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from doctor.launch.model import Command, Layout
+from doctor.launch.quoting import nest, quote_shell, quote_yaml
+
+
+class Splice(NamedTuple):
+    """`text[start:end]` becomes `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+def apply_splices(text: str, splices: Iterable[Splice]) -> str:
+    """Apply splices that do not overlap; insertions at one place come out in the order given."""
+    pieces, at = [], 0
+    for splice in sorted(splices, key=lambda item: (item.start, item.end)):
+        pieces += [text[at : max(at, splice.start)], splice.new]
+        at = max(at, splice.end)
+    return "".join(pieces) + text[at:]
+
+
+def write_words(command: Command, words: Sequence[str], like: str = "") -> str:
+    """Write words in the style of the command, quoted as `like` where that is possible."""
+    layout = command.layout
+    if layout.style == "shell":
+        return nest(" ".join(quote_shell(word, like) for word in words), layout.quotes)
+    like = like or neighbour_quotes(command)
+    return list_joint(layout).join(quote_yaml(word, like) for word in words)
+
+
+def list_joint(layout: Layout) -> str:
+    """Return what stands between two items of a YAML list."""
+    return ", " if layout.style == "flow" else f"\n{layout.indent}- "
+
+
+def neighbour_quotes(command: Command) -> str:
+    """Return the source of the last word of a YAML list, whose quotes new ones take over."""
+    words = command.arguments or command.entry or command.wrapper
+    return command.text[words[-1].start : words[-1].end] if words else ""
+
+
+def gap_before(command: Command, at: int) -> str:
+    """Return the source between a word and the one before it: blanks, continuations, a comma, a list dash."""
+    text = command.text[:at]
+    blanks = {"shell": " \t\r\n\\", "flow": " \t\r\n,", "list": " \t\r\n-"}[command.layout.style]
+    gap = text[len(text.rstrip(blanks)) :]
+    return gap.lstrip("\\") if gap.startswith("\\") and "\n" not in gap else gap
+
+
+def remove_piece(command: Command, start: int, end: int) -> Splice:
+    """Return the splice that takes out words with the gap in front of them, or behind them when they are first."""
+    gap = gap_before(command, start)
+    if gap and (command.layout.style == "list" or start > len(gap)):
+        return Splice(start - len(gap), end, "")
+    rest = command.text[end:]
+    return Splice(start, end + len(rest) - len(rest.lstrip(" \t\r\n,\\")), "")

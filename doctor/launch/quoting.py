@@ -1,0 +1,55 @@
+"""Quote values for the place they go to: a shell word, a word inside `bash -c '...'`, a YAML scalar."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+_UNSAFE = re.compile(r"[^\w@%+=:,./~-]", re.ASCII)
+# What YAML would read as something else than the same text: no letter or path at the start, or a keyword.
+_PLAIN_YAML = re.compile(r"[A-Za-z./][\w./=@+~-]*", re.ASCII)
+_YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+
+
+def quote_shell(value: str, like: str = "") -> str:
+    """Quote a value for a shell, in the quotes that the replaced source `like` has when they are enough."""
+    if like[:1] == '"' and not re.search(r'["\\$`!]', value):
+        return f'"{value}"'
+    if like[:1] == "'" and "'" not in value:
+        return f"'{value}'"
+    if value and not _UNSAFE.search(value) and value[0] != "~":
+        return value
+    return "'" + value.replace("'", "'\"'\"'") + "'"
+
+
+def quote_expandable(value: str) -> str:
+    """Quote a value in which `$NAME` must stay a variable."""
+    return '"' + re.sub(r'(["\\`])', r"\\\1", value) + '"'
+
+
+def nest(source: str, quotes: Sequence[str]) -> str:
+    """Rewrite shell source so that it can stand inside `quotes`, outermost first."""
+    for quote in reversed(quotes):
+        if quote == "'":
+            source = nest_single(source)
+        elif quote == '"':
+            source = re.sub(r'(["\\$`])', r"\\\1", source)
+    return source
+
+
+def nest_single(source: str) -> str:
+    """Rewrite shell source for inside single quotes, with double quotes of its own where that is possible."""
+    if "'" in source and not re.search(r'["\\$`!]', source):
+        source = source.replace("'", '"')
+    return source.replace("'", "'\\''")
+
+
+def quote_yaml(value: str, like: str = "") -> str:
+    """Write a string as a YAML scalar in the quotes of the scalar it replaces or stands next to."""
+    if like[:1] == "'":
+        return "'" + value.replace("'", "''") + "'"
+    is_plain = _PLAIN_YAML.fullmatch(value.lstrip("-")) and value.lower() not in _YAML_WORDS
+    if like[:1] == '"' or not is_plain:
+        return json.dumps(value, ensure_ascii=False)
+    return value

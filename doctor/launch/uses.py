@@ -1,0 +1,92 @@
+"""Group the arguments of a command into flags with their values, the way argparse would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from doctor.launch.flags import Exact, FlagTable, Prefix, Resolution, Unknown
+from doctor.launch.model import Command, Word
+
+# argparse's own idea of a negative number, which is a value and not a flag (3.10 to 3.14).
+_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
+
+
+class FlagUse(NamedTuple):
+    """One flag on the command line with its values.
+
+    `typed` is the name as written, "" for a word that belongs to no flag. `joined` tells `--x=y` from `--x y`.
+    `text[start:end]` is the source of all of it.
+    """
+
+    typed: str
+    found: Resolution
+    values: tuple[Word, ...]
+    joined: bool
+    start: int
+    end: int
+
+    @property
+    def dest(self) -> str | None:
+        """The field of ServerArgs that it sets; None for unknown and ambiguous flags."""
+        return self.found.flag.dest if isinstance(self.found, Exact | Prefix) else None
+
+
+def read_uses(command: Command, table: FlagTable) -> tuple[FlagUse, ...]:
+    """Return the flags of a command in order; a model given as first word of `sglang serve` is `--model-path`."""
+    uses: list[FlagUse] = []
+    words = command.arguments
+    at = 0
+    while at < len(words):
+        if at == 0 and is_positional_model(command):
+            use = FlagUse(
+                "",
+                table.resolve("--model-path"),
+                words[:1],
+                joined=False,
+                start=words[0].start,
+                end=words[0].end,
+            )
+        else:
+            use = read_use(words[at:], table)
+        uses.append(use)
+        at += len(use.values) + bool(use.typed) - use.joined
+    return tuple(uses)
+
+
+def is_positional_model(command: Command) -> bool:
+    """Tell whether the first argument is the model that `sglang serve MODEL` takes (since 0.5.6)."""
+    return bool(command.entry) and command.entry[-1].value == "serve" and is_value(command.arguments[0].value)
+
+
+def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
+    """Read the flag at the beginning of `words` with as many values as it takes."""
+    first = words[0]
+    if is_value(first.value):
+        return FlagUse("", Unknown(), (first,), joined=False, start=first.start, end=first.end)
+    found = table.resolve(first.value)
+    typed, equals, value = first.value.partition("=")
+    if equals:
+        return FlagUse(
+            typed, found, (first._replace(value=value),), joined=True, start=first.start, end=first.end
+        )
+    values = list_values(words[1:], found)
+    end = values[-1].end if values else first.end
+    return FlagUse(typed, found, values, joined=False, start=first.start, end=end)
+
+
+def list_values(words: Sequence[Word], found: Resolution) -> tuple[Word, ...]:
+    """Return the words behind a flag that are its values; an unknown flag gets all up to the next one."""
+    limit = len(words)
+    if isinstance(found, Exact | Prefix) and not found.flag.takes_many:
+        limit = int(found.flag.takes_value)
+    count = 0
+    while count < min(limit, len(words)) and is_value(words[count].value):
+        count += 1
+    return tuple(words[:count])
+
+
+def is_value(word: str) -> bool:
+    """Tell whether argparse takes a word for a value: not like a flag, a negative number, or with a blank in it."""
+    return not word.startswith("-") or word == "-" or _NEGATIVE.fullmatch(word) is not None or " " in word
