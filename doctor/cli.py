@@ -1,0 +1,143 @@
+"""Parse the command line and dispatch; nothing else is imported until a subcommand needs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from doctor import __version__
+
+_EXPLAIN_EXAMPLES = """\
+examples:
+  doctor explain server.log
+  sglang serve --model-path MODEL 2>&1 | tee server.log | doctor explain -
+  doctor explain server.log --command "sglang serve --model-path MODEL --tp 8"
+  doctor explain server.log --kernel-log <(dmesg -T)
+  doctor explain --response answer.json --command "sglang serve --model-path MODEL"
+  doctor explain issue.md --format markdown
+"""
+_RULE_EXAMPLES = """\
+examples:
+  doctor rule --list
+  doctor rule GPU001
+  doctor rule --lint my-rules/
+"""
+_EXAMPLES = """\
+examples:
+  doctor explain server.log            name the cause of a failed launch, and a command that works
+  doctor rule GPU001                   read what a finding means, offline
+
+exit codes: 0 nothing found, 1 findings, 2 wrong usage or unreadable input, 3 internal error, 130 interrupted
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of all subcommands."""
+    parser = _parser(
+        None,
+        prog="doctor",
+        description="Diagnose SGLang: the one cause, its evidence, and a command that works.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--version", action="version", version=f"sglang-doctor {__version__}")
+    commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    _add_explain(commands)
+    _add_rule(commands)
+    return parser
+
+
+def _parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser] | None, **options: str
+) -> argparse.ArgumentParser:
+    name = options.pop("name", "")
+    if commands is None:
+        return argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+    return commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+
+
+def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "name the cause of a failed or sick server from its log"
+    parser = _parser(
+        commands,
+        name="explain",
+        help=summary,
+        description=summary.capitalize() + ".",
+        epilog=_EXPLAIN_EXAMPLES,
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="log files, .gz, .zst, a folder of logs, or - for standard input",
+    )
+    parser.add_argument(
+        "--command", metavar="TEXT", help="the launch command, to be corrected in the form you typed it"
+    )
+    parser.add_argument(
+        "--response", metavar="FILE", help="a model's answer (JSON, SSE or text), to be checked for garbage"
+    )
+    parser.add_argument(
+        "--kernel-log", metavar="FILE", help="output of dmesg -T or journalctl -k, to be joined by pid"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="keep reading a growing or rotated log; stop with Ctrl-C"
+    )
+    _add_format(parser)
+    parser.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "never"),
+        default="error",
+        help="lowest severity that gives exit code 1 (default: error)",
+    )
+    parser.add_argument(
+        "--rules",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a folder with rules of your own, added to the built-in ones",
+    )
+
+
+def _add_rule(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "show the page of a rule, or list and check rules"
+    parser = _parser(
+        commands, name="rule", help=summary, description=summary.capitalize() + ".", epilog=_RULE_EXAMPLES
+    )
+    parser.add_argument(
+        "id", nargs="?", metavar="ID", help="a rule's code or name, such as GPU001 or no-accelerator"
+    )
+    parser.add_argument("--list", action="store_true", help="list all rules by family")
+    parser.add_argument(
+        "--lint", metavar="DIR", help="check a folder of rules: every mistake is named with its file"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+    parser.add_argument(
+        "--rules", metavar="DIR", action="append", default=[], help="a folder with rules of your own"
+    )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("text", "json", "markdown"), default="text", help="output format (default: text)"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run one subcommand and give its exit code."""
+    options = build_parser().parse_args(arguments)
+    if options.subcommand == "explain":
+        from doctor.commands.explain import explain
+
+        return explain(options)
+    from doctor.commands.rule import show_rule
+
+    return show_rule(options)
+
+
+def run() -> None:
+    """Entry point of the scripts: one error boundary around everything."""
+    from doctor.boundary import guard
+
+    sys.exit(guard(main, sys.argv[1:]))

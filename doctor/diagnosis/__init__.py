@@ -1,0 +1,1 @@
+"""From events to the one cause: rules, matching, root against cascade, and fixes."""

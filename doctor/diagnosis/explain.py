@@ -1,0 +1,212 @@
+"""The whole way from files to the answer; every front end (`explain`, `run`, tests) goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from doctor.diagnosis.commands import Launch, add_command_facts, find_launch
+from doctor.diagnosis.episodes import became_ready, split_episodes
+from doctor.diagnosis.expressions import fill, holds
+from doctor.diagnosis.facts import Facts, build_facts
+from doctor.diagnosis.findings import Episode, Finding, find_findings
+from doctor.diagnosis.fixes import Bench, build_fixes
+from doctor.diagnosis.match import Hit
+from doctor.diagnosis.missing import list_missing
+from doctor.diagnosis.model import Diagnosis, Evidence, InputFile, Report
+from doctor.diagnosis.observe import Observations
+from doctor.diagnosis.public import publish_facts
+from doctor.diagnosis.resolve import Judged, resolve
+from doctor.diagnosis.rule import Rule, Variant
+from doctor.diagnosis.unknown import Unexplained, find_unexplained
+from doctor.diagnosis.versions import recognise_version
+from doctor.launch.flags import load_table
+from doctor.launch.versions import sort_key
+from doctor.redact import clean, shorten
+
+EVIDENCE_LINES = 6
+"""Evidence lines shown of one finding."""
+
+
+class Question(NamedTuple):
+    """What the user gave besides the log: the launch command and facts about a model's answer."""
+
+    command: str | None = None
+    facts: Mapping[str, Any] = {}
+
+
+def diagnose(rules: Sequence[Rule], observations: Observations, question: Question = Question()) -> Report:  # noqa: B008 - frozen
+    """Give the report on what was observed. Raises DoctorError when the given command cannot be read."""
+    episodes = split_episodes(observations.events)
+    report = None
+    for episode in reversed(episodes[-3:]):
+        report = _diagnose_episode(rules, observations, question, episode)
+        if report.root or report.verdict == "healthy":
+            break
+    if report is None or not (report.root or report.verdict == "healthy"):
+        report = _diagnose_episode(rules, observations, question, episodes[-1])
+    return report
+
+
+def _diagnose_episode(
+    rules: Sequence[Rule], observations: Observations, question: Question, episode: Episode
+) -> Report:
+    events = tuple(event for event in observations.events if episode.holds_record(event.record))
+    facts = build_facts(observations._replace(events=events)).with_values(question.facts)
+    version, source = find_version(facts)
+    table = load_table(version)
+    launch = find_launch(question.command, facts, table)
+    facts = add_command_facts(facts, launch, table).with_values({"sglang.version": version})
+    facts = facts.with_values({"sglang.key": sort_key(version) if version else None})
+    findings = find_findings(rules, observations, facts, episode)
+    judged = resolve(findings, observations, episode)
+    ready = became_ready(observations.events, episode) is not None
+    bench = Bench(launch, table, version)
+    diagnoses = [describe(item, bench) for item in judged]
+    if not any(item.role == "root" for item in judged):
+        claimed = [hit for item in judged for hit in item.finding.hits]
+        unexplained = find_unexplained(observations.events, episode, claimed, ready=ready)
+        if unexplained:
+            diagnoses.insert(0, describe_unexplained(unexplained, facts))
+    verdict = find_verdict(diagnoses, observations, facts, ready=ready)
+    primary = next((item.finding for item in judged if item.role == "root"), None)
+    return Report(
+        tuple(
+            InputFile(name, size, count, observations.cut > 0)
+            for name, size, count in zip(
+                observations.files, observations.sizes, observations.records, strict=True
+            )
+        ),
+        version,
+        source,
+        verdict,
+        find_phase(diagnoses, judged, facts),
+        tuple(diagnoses),
+        tuple(_missing(verdict, primary, diagnoses, facts)),
+        publish_facts(facts),
+        launch.source if launch else None,
+        clean(launch.command.text) if launch else None,
+    )
+
+
+def find_version(facts: Facts) -> tuple[str | None, str | None]:
+    """Name SGLang's version and how it is known: stated in the log, or recognised by the fields of the dump."""
+    stated = facts.get("sglang.version")
+    if isinstance(stated, str):
+        return stated, "stated in the log"
+    fields = [name.removeprefix("args.") for name in facts if name.startswith("args.")]
+    version = recognise_version(fields) if len(fields) > 50 else None  # noqa: PLR2004 - the oldest dump has 140 fields
+    return version, "recognised by the fields of server_args" if version else None
+
+
+def describe(item: Judged, bench: Bench) -> Diagnosis:
+    """Fill in a rule's texts with the facts of this log."""
+    finding, rule = item.finding, item.finding.rule
+    words = choose_words(rule, finding.facts)
+    return Diagnosis(
+        rule.id,
+        rule.name,
+        clean(fill(words.title, finding.facts)),
+        item.role,
+        words.severity,
+        words.confidence,
+        finding.ranks,
+        finding.count,
+        clean(fill(words.cause, finding.facts)),
+        clean(fill(words.why, finding.facts)),
+        list_evidence(finding),
+        build_fixes(rule, finding.facts, bench)
+        if item.role in ("root", "alternative", "context", "benign")
+        else (),
+        rule.recoverable,
+    )
+
+
+def choose_words(rule: Rule, facts: Facts) -> Variant:
+    """Take the first variant whose condition holds; its empty fields fall back to the rule's own."""
+    variant = next((variant for variant in rule.variants if holds(variant.when, facts)), Variant(""))
+    return Variant(
+        variant.when,
+        variant.title or rule.title,
+        variant.cause or rule.cause,
+        variant.why or rule.why,
+        variant.confidence or rule.confidence,
+        variant.severity or rule.severity,
+    )
+
+
+def list_evidence(finding: Finding) -> tuple[Evidence, ...]:
+    """Give the lines that show the finding, without repeats."""
+    seen: dict[tuple[int, int], Evidence] = {}
+    for hit in finding.hits:
+        if hit.line and len(seen) < EVIDENCE_LINES:
+            seen.setdefault((hit.record.file, hit.line), make_evidence(hit))
+    return tuple(seen.values())
+
+
+def make_evidence(hit: Hit) -> Evidence:
+    """Show one hit's line."""
+    return Evidence(
+        hit.record.file, hit.line, shorten(clean(hit.text.strip())), hit.record.time, hit.record.rank or None
+    )
+
+
+def describe_unexplained(found: Unexplained, facts: Facts) -> Diagnosis:
+    """Say what is known of an exception that no rule covers."""
+    raised, place = found.raised, found.place
+    message = clean(shorten(raised.message.partition("\n")[0], 300))
+    where = (
+        f" in {place.function} ({clean(place.path.rpartition('/sglang/')[2] or place.path)}:{place.line})"
+        if place
+        else ""
+    )
+    record = found.event.record
+    hit = Hit(record, "unknown", raised.line, f"{raised.type}: {raised.message}".partition("\n")[0], {})
+    kind = clean(raised.type)
+    return Diagnosis(
+        "GEN001",
+        "unrecognised-exception",
+        f"{kind}: {message}" if message else kind,
+        "root",
+        "error",
+        "possible",
+        (record.rank,) if record.rank else (),
+        1,
+        f"SGLang stopped with {kind}{where}: {message}" if message else f"SGLang stopped with {kind}{where}.",
+        "No rule knows this exception. It is the first one of the chain that is not merely passed on"
+        + (f", raised during the {facts['phase']} phase." if facts.get("phase") else "."),
+        (make_evidence(hit),),
+        (),
+        "unknown",
+    )
+
+
+def find_verdict(
+    diagnoses: Sequence[Diagnosis], observations: Observations, facts: Facts, *, ready: bool
+) -> str:
+    """Decide between failure, healthy, incomplete (no cause in the input, or still starting) and unknown."""
+    if any(item.role == "root" for item in diagnoses):
+        return "failure"
+    if any(item.role == "consequence" for item in diagnoses):
+        return "incomplete"
+    if ready or (observations.stat_count and not facts.get("traceback.cut")):
+        return "healthy"
+    looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)  # noqa: PLR2004 - more than the counts every input has
+    return "incomplete" if looks else "unknown"
+
+
+def find_phase(diagnoses: Sequence[Diagnosis], judged: Sequence[Judged], facts: Facts) -> str | None:
+    """Name the phase the cause happened in, else the last one the log reached."""
+    if judged and judged[0].role == "root" and judged[0].finding.first.phase != "unknown":
+        return judged[0].finding.first.phase
+    del diagnoses
+    last = facts.get("phase.last")
+    return last if isinstance(last, str) else None
+
+
+def _missing(
+    verdict: str, primary: Finding | None, diagnoses: Sequence[Diagnosis], facts: Facts
+) -> list[str]:
+    if primary is not None:
+        return [clean(fill(text, primary.facts)) for text in primary.rule.missing]
+    return list_missing(verdict, diagnoses, facts)

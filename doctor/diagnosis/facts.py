@@ -1,0 +1,271 @@
+"""Derive the facts that rules reason about from the events: plain names, numbers and the record each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from doctor.diagnosis.observe import Observations, following_phase
+from doctor.diagnosis.runtime import find_runtime_facts
+from doctor.logs.events.types import (
+    BatchStats,
+    CodecProbe,
+    Event,
+    ExceptionEvent,
+    HttpStatus,
+    KernelOom,
+    MemoryMark,
+    OffloadStep,
+    PhaseMark,
+    ProcessExit,
+    Said,
+    ServerArgs,
+    Xid,
+)
+from doctor.logs.records import Record
+
+
+class Fact(NamedTuple):
+    """A value and the record that shows it (None when it was given on the command line)."""
+
+    value: Any
+    record: Record | None = None
+
+
+class Facts(Mapping[str, Any]):
+    """Facts by dotted name; reading gives the value, `source` the record."""
+
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self._facts = dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def source(self, name: str) -> Record | None:
+        """Give the record a fact was read from."""
+        fact = self._facts.get(name)
+        return fact.record if fact else None
+
+    def with_values(self, values: Mapping[str, Any]) -> Facts:
+        """Add captures or arguments that have no record of their own."""
+        return Facts({**self._facts, **{name: Fact(value) for name, value in values.items()}})
+
+
+def build_facts(observations: Observations) -> Facts:
+    """Collect the facts of the last start in the input."""
+    facts: dict[str, Fact] = {}
+    events = observations.events
+    for event in events:
+        if isinstance(event, Said):
+            _add_said(facts, event)
+        elif isinstance(event, MemoryMark):
+            _add_memory(facts, event)
+        elif isinstance(event, ServerArgs):
+            _add_arguments(facts, event)
+        elif isinstance(event, PhaseMark):
+            _add_phase(facts, event)
+        elif isinstance(event, CodecProbe):
+            facts["codec.missing"] = Fact(list(event.missing), event.record)
+            facts.setdefault("torch.version", Fact(event.torch, event.record))
+    _add_offload(facts, [event for event in events if isinstance(event, OffloadStep)])
+    _add_deaths(facts, events)
+    _add_http(facts, [event for event in events if isinstance(event, HttpStatus)])
+    _add_counts(facts, observations)
+    for name, value in find_runtime_facts(
+        [event for event in events if isinstance(event, BatchStats)]
+    ).items():
+        facts[name] = Fact(*value)
+    _add_derived(facts)
+    return Facts(facts)
+
+
+def _add_said(facts: dict[str, Fact], event: Said) -> None:
+    facts[event.name] = Fact(event.value, event.record)
+
+
+def _add_arguments(facts: dict[str, Fact], event: ServerArgs) -> None:
+    for name, value in event.values.items():
+        facts[f"args.{name}"] = Fact(value, event.record)
+
+
+def _add_memory(facts: dict[str, Fact], event: MemoryMark) -> None:
+    name = f"mem.{event.what}"
+    lowest = event.what in ("before_load", "after_load", "after_pool", "capture")
+    if name in facts and lowest and facts[name].value <= event.value:
+        return
+    facts[name] = Fact(event.value, event.record)
+
+
+def _add_phase(facts: dict[str, Fact], event: PhaseMark) -> None:
+    mark = "ready" if event.phase == "serving" else f"{event.phase.replace('-', '_')}_{event.edge}"
+    facts[f"seen.{mark}"] = Fact(True, event.record)  # noqa: FBT003 - a fact's value
+    facts["phase.last"] = Fact(following_phase(event), event.record)
+
+
+def _add_offload(facts: dict[str, Fact], steps: list[OffloadStep]) -> None:
+    numbered = [step for step in steps if step.index >= 0]
+    if not steps:
+        return
+    last = steps[-1].record
+    moved = [step for step in numbered if step.params] or numbered
+    sizes = [step.allocated for step in steps]
+    growth = [after - before for before, after in zip(sizes, sizes[1:], strict=False) if after >= before]
+    facts["offload.steps"] = Fact(len(steps), last)
+    facts["offload.layers_seen"] = Fact(len(moved), last)
+    facts["offload.allocated"] = Fact(sizes[-1], last)
+    facts["offload.allocated_gib"] = Fact(sizes[-1] / 2**30, last)
+    facts["offload.growth_bytes"] = Fact(growth, last)
+    if growth:
+        facts["offload.growth_mib"] = Fact(sorted(growth)[len(growth) // 2] / 2**20, last)
+    if numbered:
+        facts["offload.first_index"] = Fact(numbered[0].index, numbered[0].record)
+        facts["offload.last_index"] = Fact(numbered[-1].index, numbered[-1].record)
+        facts["offload.params"] = Fact(list(moved[-1].params), last)
+        facts["offload.indices"] = Fact([step.index for step in numbered], last)
+        _add_offload_pace(facts, numbered)
+
+
+def _add_offload_pace(facts: dict[str, Fact], steps: list[OffloadStep]) -> None:
+    first, last = seconds_of(steps[0].record.time), seconds_of(steps[-1].record.time)
+    if first is not None and last is not None and len(steps) > 1 and last >= first:
+        facts["offload.seconds_per_layer"] = Fact((last - first) / (len(steps) - 1), steps[-1].record)
+
+
+def _add_deaths(facts: dict[str, Fact], events: tuple[Event, ...]) -> None:
+    for event in events:
+        if isinstance(event, ProcessExit):
+            facts.setdefault("exit.code", Fact(event.code, event.record))
+            facts.setdefault("exit.name", Fact(event.name, event.record))
+            if event.pid is not None:
+                facts.setdefault("exit.pid", Fact(event.pid, event.record))
+        elif isinstance(event, KernelOom) and looks_like_server(event.task):
+            facts["kernel.oom_task"] = Fact(event.task, event.record)
+            facts["kernel.oom_pid"] = Fact(event.pid, event.record)
+            facts["kernel.oom_constraint"] = Fact(event.constraint, event.record)
+            facts["kernel.oom_gib"] = Fact((event.anon_kb + event.shmem_kb) / 2**20, event.record)
+            facts["kernel.oom_time"] = Fact(event.time, event.record)
+        elif isinstance(event, Xid):
+            facts["kernel.xid"] = Fact(event.code, event.record)
+            facts["kernel.xid_device"] = Fact(event.device, event.record)
+        elif isinstance(event, ExceptionEvent) and event.is_cut:
+            facts["traceback.cut"] = Fact(True, event.record)  # noqa: FBT003 - a fact's value
+            facts["traceback.last_function"] = Fact(
+                event.chain[-1].frames[-1].function if event.chain[-1].frames else None, event.record
+            )
+
+
+def looks_like_server(task: str) -> bool:
+    """True for a task name that may be SGLang's: `sglang::schedul` (cut at 15 bytes), python, or a pt_/ray worker."""
+    return task.startswith(("sglang", "python", "ray::", "pt_"))
+
+
+def _add_http(facts: dict[str, Fact], statuses: list[HttpStatus]) -> None:
+    for event in statuses:
+        if event.path in ("/health", "/health_generate") and event.status == 503:  # noqa: PLR2004 - SGLang's own answer
+            facts.setdefault("http.health_503_first", Fact(event.record.time, event.record))
+            facts["http.health_503"] = Fact(facts.get("http.health_503", Fact(0)).value + 1, event.record)
+        elif event.status >= 500:  # noqa: PLR2004 - server errors
+            facts["http.errors"] = Fact(facts.get("http.errors", Fact(0)).value + 1, event.record)
+
+
+def _add_counts(facts: dict[str, Fact], observations: Observations) -> None:
+    facts["log.batch_lines"] = Fact(observations.stat_count)
+    facts["log.ok_requests"] = Fact(observations.access_count)
+    facts["log.records"] = Fact(sum(observations.records))
+    last = observations.last
+    if last is not None:
+        facts["log.last_line"] = Fact(last.lines[-1][1], last)
+        facts["log.last_kind"] = Fact(last.kind, last)
+        facts["log.last_offload"] = Fact("[offloader] offload" in last.message, last)
+    times = [seconds_of(event.record.time) for event in observations.events if event.record.time]
+    newest = seconds_of(observations.newest)
+    first = next((time for time in times if time is not None), None)
+    if first is not None and newest is not None and newest >= first:
+        facts["log.seconds"] = Fact(newest - first)
+    facts["log.newest"] = Fact(observations.newest)
+
+
+def _add_derived(facts: dict[str, Fact]) -> None:
+    def value(name: str) -> Any:
+        fact = facts.get(name)
+        return fact.value if fact else None
+
+    visible = value("env.CUDA_VISIBLE_DEVICES")
+    if isinstance(visible, str):
+        shown = [part for part in visible.split(",") if part.strip()]
+        facts["gpu.visible"] = Fact(len(shown), facts["env.CUDA_VISIBLE_DEVICES"].record)
+    needed = count_needed_gpus(value)
+    if needed is not None:
+        facts["gpu.needed"] = Fact(needed, facts["args.tp_size"].record)
+    used, available = value("mem.weights"), value("mem.before_load")
+    if used is not None and available is not None:
+        facts["mem.left_after_weights"] = Fact(available - used, facts["mem.weights"].record)
+    card = value("gpu.total_gib") or known_card_gib(value("gpu.name"))
+    if card:
+        facts["gpu.card_gib"] = Fact(card)
+    least = _LEAST_CARD_GIB.get(value("args.chunked_prefill_size") or 0)
+    if least:
+        facts["gpu.card_least_gib"] = Fact(least, facts["args.chunked_prefill_size"].record)
+    http = value("http.health_503_first")
+    started = facts.get("seen.warmup_http")
+    if http and started and started.record and (begin := seconds_of(started.record.time)) is not None:
+        facts["http.health_503_after"] = Fact(
+            (seconds_of(http) or begin) - begin, facts["http.health_503_first"].record
+        )
+
+
+def count_needed_gpus(value: Any) -> int | None:
+    """GPUs that one node must show: tp x pp (x dp without DP attention) / nnodes, above base_gpu_id."""
+    tp = value("args.tp_size")
+    if not isinstance(tp, int):
+        return None
+    dp, pp, nodes = value("args.dp_size") or 1, value("args.pp_size") or 1, value("args.nnodes") or 1
+    replicas = 1 if value("args.enable_dp_attention") else dp
+    sizes = (pp, nodes, replicas, value("args.gpu_id_step") or 1, value("args.base_gpu_id") or 0)
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    count = max(1, tp * pp * replicas // max(nodes, 1))
+    return int(sizes[4] + (count - 1) * sizes[3] + 1)
+
+
+_LEAST_CARD_GIB = {16384: 160.0, 8192: 60.0, 4096: 20.0}
+"""Least memory of a card for which SGLang chooses this chunked_prefill_size by itself (`arg_groups/memory_hook.py`, 0.5.23;
+`server_args.py`, 0.5.6 to 0.5.18)."""
+
+_CARDS = {
+    "RTX 5090": 31.8, "RTX 4090": 23.6, "RTX 3090": 23.6, "H100": 79.2, "H200": 139.8, "H20": 95.0, "A100": 79.2,
+    "L40S": 44.5, "L4": 22.5, "T4": 14.6, "B200": 178.4, "B300": 268.0,
+}  # fmt: skip
+"""GiB that CUDA reports per card (first match by name; driver reserve already off)."""
+
+
+def known_card_gib(name: object) -> float | None:
+    """Memory of a card by its name; None when the name is not known."""
+    return next(
+        (
+            size
+            for card, size in _CARDS.items()
+            if isinstance(name, str) and card.replace(" ", "") in name.replace("_", "").replace(" ", "")
+        ),
+        None,
+    )
+
+
+def seconds_of(time: str | None) -> float | None:
+    """Read `2026-04-24 06:29:19[.123]` as seconds (only differences mean something); None for other forms."""
+    if not time or len(time) < 19 or time[4] != "-":
+        return None
+    import datetime
+
+    try:
+        moment = datetime.datetime.fromisoformat(time[:19].replace("T", " "))
+    except ValueError:
+        return None
+    fraction = float("0." + time[20:26]) if len(time) > 20 and time[20:26].isdigit() else 0.0  # noqa: PLR2004 - ISO length
+    return moment.timestamp() + fraction

@@ -1,0 +1,78 @@
+"""Turn a rule's fix templates into edits and a corrected command that the user's SGLang version accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from doctor.diagnosis.commands import Launch
+from doctor.diagnosis.expressions import fill, holds
+from doctor.diagnosis.facts import Facts
+from doctor.diagnosis.model import Fix
+from doctor.diagnosis.rule import EditTemplate, FixTemplate, Rule
+from doctor.errors import DoctorError
+from doctor.launch.edits import Edit
+from doctor.launch.flags import Exact, FlagTable
+from doctor.launch.render import apply_edits
+from doctor.redact import clean
+
+
+class Bench(NamedTuple):
+    """What fixes are made for: the launch, and the flags of the version in use (or the nearest known one)."""
+
+    launch: Launch | None
+    table: FlagTable
+    version: str | None
+
+
+def build_fixes(rule: Rule, facts: Facts, bench: Bench) -> tuple[Fix, ...]:
+    """Build the fixes whose condition holds, in the rule's order."""
+    fixes = (_build_fix(template, facts, bench) for template in rule.fixes if holds(template.when, facts))
+    return tuple(fix for fix in fixes if fix is not None)
+
+
+def _build_fix(template: FixTemplate, facts: Facts, bench: Bench) -> Fix | None:
+    """Build one fix; None when the version in use has none of its flags."""
+    wanted = [edit for edit in template.edits if holds(edit.when, facts)]
+    edits = [edit for edit in (_build_edit(item, facts, bench) for item in wanted) if edit is not None]
+    if any(item.kind == "flag" for item in wanted) and not any(edit.kind == "flag" for edit in edits):
+        return None
+    return Fix(
+        clean(fill(template.title, facts)),
+        template.safety,
+        tuple(edits),
+        _render(edits, bench),
+        bench.version or (bench.table.version if any(edit.kind == "flag" for edit in edits) else None),
+        clean(fill(template.why, facts)),
+        clean(fill(template.verify, facts)),
+    )
+
+
+def _build_edit(template: EditTemplate, facts: Facts, bench: Bench) -> Edit | None:
+    after = None if template.to is None else clean(fill(template.to, facts))
+    kind = cast("str", template.kind)
+    if kind == "flag":
+        name = next((name for name in template.names if isinstance(bench.table.resolve(name), Exact)), None)
+        return None if name is None else Edit("flag", name, _current(name, facts, bench), after)
+    name = clean(fill(template.names[0], facts))
+    if kind == "env":
+        before = facts.get(f"env.{name}")
+        return Edit("env", name, None if before is None else str(before), after)
+    return Edit("package", name, None, after) if kind == "package" else Edit("shell", name, None, after)
+
+
+def _current(name: str, facts: Facts, bench: Bench) -> str | None:
+    flag = bench.table.find(name)
+    value = facts.get(f"args.{flag.dest}") if flag else None
+    return None if value is None else str(value)
+
+
+def _render(edits: list[Edit], bench: Bench) -> str | None:
+    """Write the corrected command; None without a command, without an edit that changes it, or when it cannot be edited."""
+    changes = [edit for edit in edits if edit.kind in ("flag", "env")]
+    if bench.launch is None or not changes:
+        return None
+    try:
+        return clean(apply_edits(bench.launch.command, changes, bench.table))
+    except DoctorError:
+        return None

@@ -1,0 +1,191 @@
+"""Check rules before they are trusted: their form, their patterns, and that every example says what it must."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from doctor.diagnosis.explain import Question, diagnose
+from doctor.diagnosis.expressions import ExpressionError, list_holes, parse_expression
+from doctor.diagnosis.load import find_rule_files, load_pack, load_rule_file
+from doctor.diagnosis.match import Index
+from doctor.diagnosis.model import Report
+from doctor.diagnosis.observe import Observer
+from doctor.diagnosis.rule import EditTemplate, Example, FixTemplate, Page, Rule
+from doctor.diagnosis.versions import is_within
+from doctor.errors import DoctorError
+from doctor.launch.flags import Exact, FlagTable, known_versions, load_table
+from doctor.logs.events.phase import PHASES
+from doctor.logs.lines import read_blocks
+
+Loaded = tuple[Rule, Page]
+
+_ID = re.compile(r"[A-Z]{2,5}\d{3}")
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+_NESTED = re.compile(r"\((?:[^()\\]|\\.)*[+*](?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\})")
+_SHORTEST_KEYWORD = 5
+"""Characters; a shorter keyword occurs in everything and makes the search slow."""
+
+
+def load_rules(folder: Path) -> tuple[list[Loaded], list[str]]:
+    """Read every rule file under a folder: (those that can be read, problems)."""
+    loaded, problems = [], []
+    for path in find_rule_files(folder):
+        try:
+            loaded.append(load_rule_file(path))
+        except DoctorError as error:
+            problems.append(error.message)
+    return loaded, problems
+
+
+def lint_rules(loaded: Sequence[Loaded], beside: Sequence[Rule] = ()) -> list[str]:
+    """List the problems of rules; `beside` are the rules they will run together with."""
+    problems = [*_find_duplicates([*beside, *(rule for rule, _ in loaded)])]
+    tables = [load_table(version) for version in known_versions()]
+    sound = []
+    for rule, page in loaded:
+        found = [
+            f"{rule.id}: {problem}" for problem in (*_check_form(rule, page), *_check_fixes(rule, tables))
+        ]
+        problems += found
+        if not found:
+            sound.append((rule, page))
+    index = Index([*beside, *(rule for rule, _ in sound)])
+    for rule, page in sound:
+        problems += [f"{rule.id}: {problem}" for problem in check_examples(rule, page, index)]
+    return problems
+
+
+def check_user_rules(folder: Path) -> tuple[list[Rule], list[str]]:
+    """Load a user's rules beside the built-in ones: (the sound ones, problems of the others)."""
+    loaded, problems = load_rules(folder)
+    built_in = load_pack()
+    good = []
+    for item in loaded:
+        found = lint_rules([item], built_in)
+        problems += found
+        if not found:
+            good.append(item[0])
+    return good, problems
+
+
+def _find_duplicates(rules: Iterable[Rule]) -> Iterator[str]:
+    seen: set[str] = set()
+    for rule in rules:
+        for key in (rule.id, rule.name):
+            if key in seen:
+                yield f"{rule.id}: {key} is used twice"
+            seen.add(key)
+
+
+def _check_form(rule: Rule, page: Page) -> Iterator[str]:
+    if not _ID.fullmatch(rule.id):
+        yield "the id must be capitals and three digits, like MEM002"
+    if not _NAME.fullmatch(rule.name):
+        yield f"the name must be kebab-case words for the problem: {rule.name!r}"
+    if not rule.matches:
+        yield "no [[match]]"
+    if not page.references:
+        yield "no references: a rule stands on a recording, a thread or a line of source"
+    if not any(example.fires for example in page.examples):
+        yield "no example that fires"
+    if not any(not example.fires for example in page.examples):
+        yield "no near miss: give an example that looks alike and must not fire"
+    if rule.role == "root" and not rule.fixes:
+        yield "a root needs at least one [[fix]]"
+    yield from _check_patterns(rule)
+    yield from _check_expressions(rule)
+
+
+def _check_patterns(rule: Rule) -> Iterator[str]:
+    import regex
+
+    patterns = [(match.event, match.keywords, match.pattern, match.phase) for match in rule.matches]
+    patterns += [("line", item.keywords, item.pattern, ()) for item in rule.conditions]
+    for event, keywords, pattern, phases in patterns:
+        if event != "facts" and not keywords and (pattern or event != "count"):
+            needs = not any(item.kind == "count" and not item.keywords for item in rule.conditions)
+            if needs:
+                yield "a match or condition has no keywords"
+        for keyword in keywords:
+            if len(keyword) < _SHORTEST_KEYWORD:
+                yield f"keyword {keyword!r} is shorter than {_SHORTEST_KEYWORD} characters"
+        for phase in phases:
+            if phase not in (*PHASES, "unknown"):
+                yield f"unknown phase {phase!r}"
+        if pattern.startswith(".*"):
+            yield f"pattern starts with .*: {pattern}"
+        if _NESTED.search(pattern):
+            yield f"pattern has nested quantifiers: {pattern}"
+        try:
+            regex.compile(pattern)
+        except regex.error as error:
+            yield f"pattern {pattern!r}: {error}"
+
+
+def _check_expressions(rule: Rule) -> Iterator[str]:
+    conditions = [rule.when, *(variant.when for variant in rule.variants), *(fix.when for fix in rule.fixes)]
+    conditions += [edit.when for fix in rule.fixes for edit in fix.edits]
+    texts = [rule.title, rule.cause, rule.why, *rule.missing]
+    texts += [text for variant in rule.variants for text in (variant.title, variant.cause, variant.why)]
+    texts += [text for fix in rule.fixes for text in (fix.title, fix.why, fix.verify)]
+    texts += [text for fix in rule.fixes for edit in fix.edits for text in (*edit.names, edit.to or "")]
+    for text in [*filter(None, conditions), *(hole for text in texts for hole in list_holes(text))]:
+        try:
+            parse_expression(text)
+        except ExpressionError as error:
+            yield f"expression: {error}"
+
+
+def _check_fixes(rule: Rule, tables: Sequence[FlagTable]) -> Iterator[str]:
+    within = [table for table in tables if is_within(table.version, rule.applies)]
+    for fix in rule.fixes:
+        yield from _check_fix(fix, within)
+
+
+def _check_fix(fix: FixTemplate, tables: Sequence[FlagTable]) -> Iterator[str]:
+    if not fix.edits and fix.safety != "manual":
+        yield f"fix {fix.title!r} has no edit, so its safety is manual"
+    for edit in fix.edits:
+        if edit.kind == "flag":
+            yield from _check_flag(edit, tables)
+
+
+def _check_flag(edit: EditTemplate, tables: Sequence[FlagTable]) -> Iterator[str]:
+    for name in edit.names:
+        if "{" not in name and not any(isinstance(table.resolve(name), Exact) for table in tables):
+            yield f"no SGLang version that the rule applies to has the flag {name}"
+
+
+def check_examples(rule: Rule, page: Page, index: Index) -> Iterator[str]:
+    """Run every example through all rules of the index."""
+    fired: set[str] = set()
+    for example in page.examples:
+        report = run_example(example, index)
+        found = next((item for item in report.diagnoses if item.rule == rule.id), None)
+        if example.fires and found is None:
+            yield f"example {example.name!r} does not fire; the report says {_say(report)}"
+        elif example.fires and rule.role == "root" and (report.root is None or report.root.rule != rule.id):
+            yield f"example {example.name!r}: another rule is the root: {_say(report)}"
+        elif not example.fires and found is not None:
+            yield f"near miss {example.name!r} fires"
+        if found:
+            fired.add(example.name)
+
+
+def run_example(example: Example, index: Index) -> Report:
+    """Diagnose one example as if it were a file."""
+    observer = Observer(index)
+    observer.open_file("example.log")
+    data = example.log.encode()
+    for block in read_blocks([data]):
+        observer.feed(block)
+    observer.close_file(len(data))
+    return diagnose(index.rules, observer.finish(), Question(example.command or None))
+
+
+def _say(report: Report) -> str:
+    return f"{report.verdict}, " + (
+        ", ".join(f"{item.role} {item.rule}" for item in report.diagnoses) or "nothing"
+    )

@@ -1,0 +1,1 @@
+"""From bytes to typed events; nothing here judges what it reads."""

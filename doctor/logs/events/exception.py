@@ -1,0 +1,123 @@
+"""Python tracebacks and bare exception lines, with the chain of causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.logs.events.types import ExceptionEvent, Frame, Raised
+from doctor.logs.records import Record
+
+KEYWORDS = (b"Traceback (most recent call last)", b"Error", b"Exception", b"Interrupt", b'  File "')
+
+_HEADER = "Traceback (most recent call last):"
+_FRAME = re.compile(r'File "([^"]{1,500})", line (\d+), in (\S+)')
+_RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::\s+(?P<message>.*)|:?\s*)$")
+_LOOSE = re.compile(
+    r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)):(?:\s+(?P<message>.*))?$"
+)
+_INLINE = re.compile(
+    r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|OutOfResources)):\s"
+)
+_GROUP = re.compile(r"^ {0,8}[|+] ?")
+_LINKS = {
+    "The above exception was the direct cause of the following exception:": "cause",
+    "During handling of the above exception, another exception occurred:": "context",
+}
+_MESSAGE_LINES = 80
+"""Lines kept of one exception's message: argparse and ninja texts inside messages are longer than anyone reads."""
+
+
+def parse(record: Record) -> Iterator[ExceptionEvent]:
+    """Yield the record's exceptions as one event, in printed order."""
+    if record.kind in ("access", "server_args", "progress"):
+        return
+    reader = _ChainReader()
+    for number, text in record.lines:
+        reader.read(number, _GROUP.sub("", text) if text[:1] == " " else text)
+    chain = reader.finish()
+    if chain:
+        yield ExceptionEvent(record, chain)
+
+
+class _ChainReader:
+    """Read a record line by line; `finish` gives the chain."""
+
+    def __init__(self) -> None:
+        self._chain: list[Raised] = []
+        self._frames: list[Frame] = []
+        self._message: list[str] = []
+        self._state = "text"
+        self._link = ""
+        self._start = 0
+
+    def read(self, number: int, text: str) -> None:
+        """Take the next line."""
+        stripped = text.strip()
+        if _HEADER in text:
+            self._open(number, text)
+        elif stripped in _LINKS:
+            self._end_message()
+            self._link, self._state = _LINKS[stripped], "text"
+        elif self._state == "frames":
+            self._read_frame(number, text)
+        elif self._state == "message" and not self._starts_other(text):
+            if len(self._message) < _MESSAGE_LINES:
+                self._message.append(text)
+        elif found := _LOOSE.match(text):
+            self._end_message()
+            self._raise(number, found["type"], found["message"] or "")
+        elif text.startswith("  File ") and (frame := _FRAME.search(text)):
+            self._open(number, "")
+            self._frames.append(_frame(frame))
+
+    def finish(self) -> tuple[Raised, ...]:
+        """Close what is open and give the chain."""
+        if self._state == "frames":
+            self._chain.append(Raised("", "", self._start, tuple(self._frames), self._link))
+        self._end_message()
+        return tuple(self._chain)
+
+    def _open(self, number: int, text: str) -> None:
+        if self._state == "frames" and self._frames:
+            self._chain.append(Raised("", "", self._start, tuple(self._frames), self._link))
+        self._end_message()
+        self._frames, self._state, self._start = [], "frames", number
+        inline = text.partition(_HEADER)[2]
+        if inline.strip():
+            self._read_inline(number, inline)
+
+    def _read_inline(self, number: int, text: str) -> None:
+        """Read a traceback that lost its newlines."""
+        frames = list(_FRAME.finditer(text))
+        self._frames = [_frame(found) for found in frames]
+        tail = text[frames[-1].end() :] if frames else text
+        raised = list(_INLINE.finditer(tail))
+        if raised:
+            self._raise(number, raised[-1][1], tail[raised[-1].end() :].strip())
+
+    def _read_frame(self, number: int, text: str) -> None:
+        if frame := _FRAME.search(text):
+            self._frames.append(_frame(frame))
+        elif text[:1] not in ("", " ", "\t") and (found := _RAISED.match(text)):
+            self._raise(number, found["type"], found["message"] or "")
+
+    def _raise(self, number: int, kind: str, message: str) -> None:
+        self._chain.append(Raised(kind, message, number, tuple(self._frames), self._link))
+        self._message, self._frames, self._link, self._state = [], [], "", "message"
+
+    def _starts_other(self, text: str) -> bool:
+        return _LOOSE.match(text) is not None or text.startswith("  File ")
+
+    def _end_message(self) -> None:
+        if self._message and self._chain:
+            last = self._chain[-1]
+            message = "\n".join([last.message, *self._message]).rstrip()
+            self._chain[-1] = last._replace(message=message)
+        self._message = []
+        if self._state == "message":
+            self._state = "text"
+
+
+def _frame(found: re.Match[str]) -> Frame:
+    return Frame(found[1], int(found[2]), found[3])

@@ -1,0 +1,84 @@
+"""The `server_args=` dump, in both styles: `ServerArgs(a=1, …)` (to 0.5.18) and `{'a': 1, …}` (from 0.5.19)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from doctor.logs.events.types import ServerArgs
+from doctor.logs.records import Record
+
+KEYWORDS = (b"server_args=",)
+
+_START = re.compile(r"server_args=(ServerArgs\(|\{)")
+_FIELD = re.compile(r"\s*(?:'(?P<quoted>\w+)'\s*:|(?P<plain>\w+)\s*=)\s*")
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_LONGEST = 200_000
+"""Characters read of one dump; real ones have 8 to 14 thousand."""
+
+
+def parse(record: Record) -> Iterator[ServerArgs]:
+    """Yield the dump of the record."""
+    text = record.text[:_LONGEST]
+    found = _START.search(text)
+    if found is None:
+        return
+    fields, truncated = split_fields(text[found.end() :])
+    values = {}
+    for field in fields:
+        name = _FIELD.match(field)
+        if name:
+            values[name["quoted"] or name["plain"]] = parse_value(field[name.end() :])
+    if values:
+        yield ServerArgs(record, values, truncated)
+
+
+def split_fields(text: str) -> tuple[list[str], bool]:
+    """Split at the commas of the outermost level; (fields, True when the closing bracket is missing).
+
+    Quotes, escapes, brackets and object reprs in angle brackets are respected.
+    """
+    fields, stack, start, quote = [], [], 0, ""
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "'\"":
+            quote = char
+        elif char in _CLOSING:
+            stack.append(_CLOSING[char])
+        elif stack and char == stack[-1]:
+            stack.pop()
+        elif char in ")}" and not stack:
+            return [*fields, text[start:at]], False
+        elif char == "," and not stack:
+            fields.append(text[start:at])
+            start = at + 1
+        at += 1
+    return fields, True
+
+
+def parse_value(text: str) -> Any:
+    """Read one value as a Python literal; a nested object such as `CudaGraphConfig(…)` becomes a dict of its fields."""
+    text = text.strip()
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass
+    nested = re.match(r"\w+\(", text)
+    if nested and text.endswith(")") and text.count("(") < 200:  # noqa: PLR2004 - deeper is no configuration
+        fields, _ = split_fields(text[nested.end() :])
+        named = [
+            (name["plain"], field[name.end() :])
+            for field in fields
+            if (name := _FIELD.match(field)) and name["plain"]
+        ]
+        if named:
+            return {name: parse_value(value) for name, value in named}
+    return text

@@ -1,0 +1,1 @@
+"""Output formats: one module `as_<name>` each, with `render(report, target)`."""
