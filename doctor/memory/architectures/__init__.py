@@ -1,0 +1,1 @@
+"""One module per family of model architectures; each has a `FAMILY` and is found by looking here."""
