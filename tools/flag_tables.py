@@ -80,10 +80,24 @@ def read_flags(package: Path) -> dict[str, dict[str, Any]]:
     defaults = {item.dest: (item.default, where) for item, where in fields}
     scope = scope._replace(defaults=defaults)
     flags = {"--help": {"aliases": ["-h"], "type": "help"}}
-    for declaration, where in [*fields, *list_calls(scope)]:
+    renamed = read_renames(scope)
+    for given, where in [*fields, *list_calls(scope)]:
+        declaration = given._replace(dest=renamed.get(given.dest, given.dest))
         if declaration.names and not is_hidden(declaration):
             flags[declaration.names[0]] = describe_flag(declaration, where._replace(defaults=defaults))
     return flags
+
+
+def read_renames(scope: Scope) -> dict[str, str]:
+    """Return the fields that `from_cli_args` fills from an argument of another name (up to 0.5.12)."""
+    functions = [node for node in ast.walk(scope.tree) if isinstance(node, ast.FunctionDef)]
+    body = [node for function in functions if function.name == "from_cli_args" for node in function.body]
+    pairs = [(node.targets[0], node.value) for node in body if isinstance(node, ast.Assign)]
+    return {
+        source.attr: target.attr
+        for target, source in pairs
+        if isinstance(target, ast.Attribute) and isinstance(source, ast.Attribute)
+    }
 
 
 def is_hidden(declaration: Declaration) -> bool:
@@ -157,6 +171,7 @@ def describe_flag(flag: Declaration, scope: Scope) -> dict[str, Any]:
         "nargs": nargs,
         "choices": read_choices(flag, scope),
         "default": read_default(flag, kind, scope),
+        "fallback": constant(flag.keywords.get("fallback"), scope),
         "const": constant(flag.keywords.get("const_value", flag.keywords.get("const")), scope),
         "required": is_required(flag) or None,
         "deprecated": deprecated or None,

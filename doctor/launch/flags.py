@@ -22,8 +22,9 @@ class Flag(NamedTuple):
     """One flag as `add_argument` declares it.
 
     `kind` is the type of one value; "flag" takes none and sets `const` (True when that is None), "toggle"
-    takes none and has a `--no-` form among its aliases. `replaced_by` is what SGLang's own deprecation
-    notice names: a flag, or `--flag=value`.
+    takes none and has a `--no-` form among its aliases. `fallback` is what SGLang uses in the end when the
+    default is None and nothing else sets it. `replaced_by` is what SGLang's own deprecation notice names: a
+    flag, or `--flag=value`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Flag(NamedTuple):
     nargs: str | None
     choices: tuple[Any, ...]
     default: Any
+    fallback: Any
     const: Any
     required: bool
     deprecated: bool
@@ -170,6 +172,7 @@ def read_flag(name: str, row: Mapping[str, Any]) -> Flag:
         nargs=row.get("nargs"),
         choices=tuple(row.get("choices", ())),
         default=row.get("default"),
+        fallback=row.get("fallback"),
         const=row.get("const"),
         required=row.get("required", False),
         deprecated=row.get("deprecated", False),
