@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from doctor.errors import DoctorError
-from doctor.launch.versions import sort_key
 
 # The names torch reads; the first wins where several are set (torch 2.9 on; older ones know the second only).
 VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")

@@ -1,4 +1,4 @@
-"""Tell what SGLang chose by itself from what the user asked for, in a server_args dump that shows only results.
+"""Tell what SGLang chose by itself from what the user asked for, in a dump that shows only results.
 
 The dump has the values after resolution. Each entry says which values a field gets when nobody sets it, from
 `srt/server_args.py` of 0.4.6.post5 to 0.5.19 and `srt/arg_groups/*_hook.py` of 0.5.12 to 0.5.23, confirmed by
@@ -124,7 +124,7 @@ def is_generated_list(value: Any, args: Args) -> bool:
 
 
 def is_computed_fraction(value: Any, args: Args) -> bool:
-    """Check mem_fraction_static: computed ones have three decimals, people type two; 0.95 is without a GPU."""
+    """Check mem_fraction_static: computed ones have three decimals, people type two."""
     if not isinstance(value, int | float):
         return False
     is_fallback = value == 0.95 and args.get("device") not in {"cuda", None}

@@ -12,7 +12,8 @@ _PROGRAM = (
 )
 # `user@host:~/dir$ `, `[root@host dir]# `, `(venv) $ `; a lone `# ` only in front of a known program.
 _PROMPT = re.compile(
-    rf"^[ \t]*(?:\([\w.-]{{1,40}}\) ?)?(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[#%>] (?={_PROGRAM}))"
+    r"^[ \t]*(?:\([\w.-]{1,40}\) ?)?"
+    rf"(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[#%>] (?={_PROGRAM}))"
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$")
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\ufeff\u2060"))

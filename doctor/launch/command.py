@@ -6,6 +6,7 @@ from doctor.errors import DoctorError
 from doctor.launch.clean_text import clean_text
 from doctor.launch.model import Assignment, Command, Layout, Word
 from doctor.launch.shell_command import Source, read_shell
+from doctor.launch.yaml_command import looks_like_yaml, read_yaml
 
 __all__ = ["Assignment", "Command", "Layout", "Word", "parse_command"]
 
@@ -24,4 +25,6 @@ def parse_command(text: str) -> Command:
     if not text.strip():
         raise DoctorError("the launch command is empty")
     cleaned, notes = clean_text(text)
-    return read_shell(Source(cleaned, int, ()), cleaned, notes)
+    if looks_like_yaml(cleaned):
+        return read_yaml(cleaned)._replace(notes=notes)
+    return read_shell(Source(cleaned, int, ()), cleaned)._replace(notes=notes)

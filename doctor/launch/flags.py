@@ -118,7 +118,7 @@ class FlagTable(NamedTuple):
         return flag.default if flag is not None else None
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """Return up to three flags of this version that `name` may stand for, best first: by meaning, by spelling.
+        """Return up to three flags of this version that `name` may stand for, best first.
 
         Knows the names that other servers use, and what replaced a removed flag.
         """

@@ -49,15 +49,21 @@ def neighbour_quotes(command: Command) -> str:
 def gap_before(command: Command, at: int) -> str:
     """Return the source between a word and the one before it: blanks, continuations, a comma, a list dash."""
     text = command.text[:at]
-    blanks = {"shell": " \t\r\n\\", "flow": " \t\r\n,", "list": " \t\r\n-"}[command.layout.style]
+    if command.layout.style == "list":
+        return text[text.rfind("\n") :] if "\n" in text else ""
+    blanks = {"shell": " \t\r\n\\", "flow": " \t\r\n,"}[command.layout.style]
     gap = text[len(text.rstrip(blanks)) :]
     return gap.lstrip("\\") if gap.startswith("\\") and "\n" not in gap else gap
 
 
 def remove_piece(command: Command, start: int, end: int) -> Splice:
-    """Return the splice that takes out words with the gap in front of them, or behind them when they are first."""
+    """Return the splice that takes out words and the gap in front of them; behind them when they are first."""
     gap = gap_before(command, start)
-    if gap and (command.layout.style == "list" or start > len(gap)):
+    if command.layout.style == "list":
+        line_end = command.text.find("\n", end)
+        is_comment = command.text[end:line_end].lstrip().startswith("#")
+        return Splice(start - len(gap), line_end if is_comment else end, "")
+    if gap and start > len(gap):
         return Splice(start - len(gap), end, "")
     rest = command.text[end:]
     return Splice(start, end + len(rest) - len(rest.lstrip(" \t\r\n,\\")), "")

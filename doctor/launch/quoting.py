@@ -29,12 +29,16 @@ def quote_expandable(value: str) -> str:
 
 
 def nest(source: str, quotes: Sequence[str]) -> str:
-    """Rewrite shell source so that it can stand inside `quotes`, outermost first."""
+    """Rewrite shell source so that it can stand inside `quotes`, outermost first; `y` marks those of YAML."""
     for quote in reversed(quotes):
         if quote == "'":
             source = nest_single(source)
         elif quote == '"':
             source = re.sub(r'(["\\$`])', r"\\\1", source)
+        elif quote == 'y"':
+            source = re.sub(r'(["\\])', r"\\\1", source)
+        elif quote == "y'":
+            source = source.replace("'", "''")
     return source
 
 

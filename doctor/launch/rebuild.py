@@ -1,4 +1,4 @@
-"""Rebuild a launch command from the server_args that SGLang prints, as short as the user would have typed it."""
+"""Rebuild a launch command from the server_args that SGLang prints, as short as a user would type it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,7 @@ def rebuild_command(
     `server_args` holds the resolved values of a dump; fields without a flag in `table` are left out. Secrets
     are printed as `<redacted>`. `env` becomes the prefix of the command.
     """
-    entry = (
-        "sglang serve"
-        if sort_key(table.version) >= sort_key(FIRST_SERVE)
-        else "python3 -m sglang.launch_server"
-    )
+    entry = "sglang serve" if sort_key(table.version) >= sort_key(FIRST_SERVE) else "python3 -m sglang.launch_server"
     names = [*LEADING, *(name for name in server_args if name not in LEADING)]
     words = [word for name in names if name in server_args for word in write_field(name, server_args, table)]
     prefix = [f"{name}={quote_shell(hide_variable(name, value))}" for name, value in (env or {}).items()]

@@ -29,15 +29,14 @@ def apply_edits(command: Command, edits: Sequence[Edit], table: FlagTable | None
     that `table` does not know raises UnknownFlagError, unless it is being removed; without a table any flag
     is accepted, and aliases are those of the newest version known.
     """
+    for edit in edits:
+        if edit.kind == "env":
+            command = parse_command(edit_env(command, edit))
     flags = [edit for edit in edits if edit.kind == "flag"]
     known = table or load_table(None)
     uses = read_uses(command, known)
     changes = [find_change(edit, uses, known, checked=table is not None) for edit in flags]
-    text = apply_splices(command.text, list(edit_flags(command, changes)))
-    for edit in edits:
-        if edit.kind == "env":
-            text = edit_env(parse_command(text), edit)
-    return text
+    return apply_splices(command.text, list(edit_flags(command, changes)))
 
 
 def find_change(edit: Edit, uses: Sequence[FlagUse], table: FlagTable, *, checked: bool) -> Change:
@@ -87,7 +86,7 @@ def follows(changes: Sequence[Change], change: Change) -> bool:
 
 
 def replace_use(command: Command, change: Change) -> Iterator[Splice]:
-    """Yield the splices that give the last use the new value and drop the earlier ones, which it overrides."""
+    """Yield the splices that give the last use a new value and drop the earlier ones, which it overrode."""
     *earlier, use = change.present
     yield from (remove_use(command, other) for other in earlier)
     words = flag_words(change)
@@ -144,7 +143,7 @@ def add_flags(command: Command, flags: Sequence[tuple[str, ...]]) -> Splice:
 
 
 def find_gap(command: Command) -> str:
-    """Return what stands between flags: the source in front of the last one that has its own line, else a blank."""
+    """Return what stands between flags: a line break as in front of the others where most have one."""
     names = [word for word in command.arguments if word.value.startswith("--")]
     gaps = [gap_before(command, word.start) for word in names]
     broken = [gap for gap in gaps if "\n" in gap]

@@ -7,18 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctor.errors import DoctorError
-from doctor.launch.model import Assignment, Command, Layout, Word
+from doctor.launch.container import find_image, read_container_env
+from doctor.launch.model import Assignment, Command, EnvPlace, Layout, Word, read_assignment
 from doctor.launch.shell_text import Token, scan_tokens, scan_word
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"(?:\S*/)?(?:python[\d.]*|pypy3?)")
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
-_CONTAINER_TOOLS = ("docker", "podman", "nerdctl")
-# Options of `docker run` and `docker exec` without a value (docker CLI 27); every other one takes a value.
-_CONTAINER_SWITCHES = frozenset(
-    "--rm --detach --interactive --tty --init --privileged --read-only --publish-all --no-healthcheck "
-    "--oom-kill-disable --sig-proxy --quiet --disable-content-trust --no-deps --service-ports --help".split()
-)
 _NOT_SGLANG = DoctorError(
     "no SGLang launch command found",
     hint="give `sglang serve ...`, `python3 -m sglang.launch_server ...` or its flags alone",
@@ -29,7 +23,7 @@ Segment = tuple[Word, ...]
 
 
 class Source(NamedTuple):
-    """Shell text that stands inside other text: where each of its characters comes from, and in which quotes."""
+    """Shell text inside other text: where each of its characters comes from, and in which quotes it is."""
 
     text: str
     place: Callable[[int], int]
@@ -49,16 +43,16 @@ class Parts(NamedTuple):
     image: int | None
 
 
-def read_shell(source: Source, outer: str, notes: tuple[str, ...]) -> Command:
+def read_shell(source: Source, outer: str) -> Command:
     """Parse shell text; `outer` is the whole text that `source.place` points into."""
     segments = list(split_segments(source.text))
     chosen = choose_segment(segments)
     inner = find_inner(chosen, source)
     if inner is not None:
-        return add_outside(read_shell(inner, outer, notes), segments, chosen, source)
+        return add_outside(read_shell(inner, outer), segments, chosen, source)
     parts = sort_words(chosen)
     parts = parts._replace(env=tuple(exported(segments, source.text)) + parts.env)
-    return build_command(parts, chosen, source, outer)._replace(notes=notes)
+    return build_command(parts, chosen, source, outer)
 
 
 def split_segments(text: str) -> Iterator[Segment]:
@@ -157,11 +151,11 @@ def add_outside(command: Command, segments: Sequence[Segment], chosen: Segment, 
     script = find_script(chosen) or 0
     outside = sort_words(chosen[:script])
     env = [*exported(segments, source.text), *outside.env]
-    moved = tuple(move_assignment(item, source.place) for item in env)
+    moved = tuple(move_assignment(item, source) for item in env)
     wrapper = tuple(move_word(word, source.place) for word in outside.wrapper)
     layout = command.layout
     if outside.image is not None:
-        layout = layout._replace(env_style="docker", env_at=source.place(outside.image))
+        layout = layout._replace(env=EnvPlace("docker", source.place(outside.image)))
     return command._replace(env=moved + command.env, wrapper=wrapper + command.wrapper, layout=layout)
 
 
@@ -178,15 +172,6 @@ def exported(segments: Sequence[Segment], text: str) -> Iterator[Assignment]:
                 assignment = assignment._replace(start=first.start, end=word.end + newline)
             if assignment:
                 yield assignment
-
-
-def read_assignment(word: Word, whole: Word) -> Assignment | None:
-    """Read `NAME=value`, or `NAME` where it is the argument of an option (`whole` is option and argument)."""
-    name, equals, value = word.value.partition("=")
-    if not _NAME.fullmatch(name) or (not equals and word is whole):
-        return None
-    value_start = word.start + len(name) + len(equals)
-    return Assignment(name, value if equals else None, whole.start, whole.end, value_start, word.end)
 
 
 def sort_words(words: tuple[Word, ...]) -> Parts:
@@ -242,44 +227,6 @@ def read_late_prefix(words: Sequence[Word]) -> tuple[tuple[Assignment, ...], tup
     return (), ()
 
 
-def find_image(words: Sequence[Word], start: int) -> int | None:
-    """Return the index of the image (or container) in `docker run OPTIONS IMAGE ...`."""
-    values = [word.value for word in words]
-    tool = next(
-        (at for at in range(start, len(values)) if values[at].rpartition("/")[2] in _CONTAINER_TOOLS), None
-    )
-    if tool is None or not {"run", "exec"} & set(values[tool + 1 : tool + 4]):
-        return None
-    at = next(at for at in range(tool + 1, tool + 4) if values[at] in {"run", "exec"}) + 1
-    while at < len(values) and values[at].startswith("-"):
-        at += 1 if is_container_switch(values[at]) else 2
-    return at if at < len(values) else None
-
-
-def is_container_switch(option: str) -> bool:
-    """Tell whether an option of docker stands alone: it has its value attached, or needs none."""
-    if option.startswith("--"):
-        return "=" in option or option in _CONTAINER_SWITCHES
-    # `-it`, `-d`, `-P`, or a value attached to its letter as in `-eA=1` and `-p80:80`
-    return not option.strip("-ditPq") or len(option) > 2
-
-
-def read_container_env(words: Sequence[Word]) -> Iterator[Assignment]:
-    """Yield what `-e NAME=value`, `--env NAME`, `--env=NAME=value` and `-eNAME=value` set."""
-    for at, word in enumerate(words):
-        if word.value in {"-e", "--env"} and at + 1 < len(words):
-            whole = Word("", word.start, words[at + 1].end)
-            found = read_assignment(words[at + 1], whole)
-        else:
-            option = next((head for head in ("--env=", "-e") if word.value.startswith(head)), None)
-            if option is None:
-                continue
-            inner = Word(word.value.removeprefix(option), word.start + len(option), word.end)
-            found = read_assignment(inner, Word("", word.start, word.end))
-        if found:
-            yield found
-
-
 def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts: Parts) -> Parts:
     """Sort the words of a command without a known entry point: flags alone, or an unknown wrapper."""
     if start >= len(words):
@@ -296,20 +243,19 @@ def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts:
 def build_command(parts: Parts, words: tuple[Word, ...], source: Source, outer: str) -> Command:
     """Translate the parts into places of the outer text and work out where new pieces go."""
     place = source.place
+    env_at = find_env_place(words) if parts.image is None else parts.image
     layout = Layout(
         style="shell",
         quotes=source.quotes,
-        env_style="prefix" if parts.image is None else "docker",
-        env_at=place(find_env_place(words) if parts.image is None else parts.image),
+        env=EnvPlace("prefix" if parts.image is None else "docker", place(env_at)),
         wrap_at=None if parts.program is None else place(parts.program),
         flags_at=place(words[-1].end),
         needs_separator=parts.needs_separator,
         unset=parts.unset,
-        indent="",
     )
     return Command(
         text=outer,
-        env=tuple(move_assignment(item, place) for item in parts.env),
+        env=tuple(move_assignment(item, source) for item in parts.env),
         wrapper=tuple(move_word(word, place) for word in parts.wrapper),
         entry=tuple(move_word(word, place) for word in parts.entry),
         arguments=tuple(move_word(word, place) for word in parts.arguments),
@@ -329,13 +275,13 @@ def move_word(word: Word, place: Callable[[int], int]) -> Word:
     return Word(word.value, place(word.start), place(word.end))
 
 
-def move_assignment(item: Assignment, place: Callable[[int], int]) -> Assignment:
+def move_assignment(item: Assignment, source: Source) -> Assignment:
     """Return the assignment with its places in the outer text."""
-    return Assignment(
-        item.name,
-        item.value,
-        place(item.start),
-        place(item.end),
-        place(item.value_start),
-        place(item.value_end),
+    place = source.place
+    return item._replace(
+        start=place(item.start),
+        end=place(item.end),
+        value_start=place(item.value_start),
+        value_end=place(item.value_end),
+        quotes=source.quotes,
     )

@@ -20,7 +20,7 @@ _DOUBLE_ESCAPES = '"\\$`'
 
 
 class Token(NamedTuple):
-    """A word with its unquoted value, or an operator, comment or line end; `text[start:end]` is its source."""
+    """A word with its unquoted value, an operator, comment or line end; `text[start:end]` is its source."""
 
     kind: Literal["word", "operator", "comment", "newline"]
     value: str
@@ -91,7 +91,7 @@ def scan_chunk(text: str, at: int) -> Iterator[Chunk]:
 
 
 def read_escape(text: str, at: int) -> Chunk:
-    """Read a backslash outside quotes: a line continuation vanishes, any other character loses its meaning."""
+    """Read a backslash outside quotes: a line continuation vanishes, another character loses its meaning."""
     continuation = re.compile(r"\\\r?\n").match(text, at)
     if continuation:
         return Chunk("", range(at, at), continuation.end())

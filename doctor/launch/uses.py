@@ -16,7 +16,7 @@ _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 class FlagUse(NamedTuple):
     """One flag on the command line with its values.
 
-    `typed` is the name as written, "" for a word that belongs to no flag. `joined` tells `--x=y` from `--x y`.
+    `typed` is the name as written, "" for a word that belongs to none. `joined` tells `--x=y` from `--x y`.
     `text[start:end]` is the source of all of it.
     """
 
@@ -34,7 +34,7 @@ class FlagUse(NamedTuple):
 
 
 def read_uses(command: Command, table: FlagTable) -> tuple[FlagUse, ...]:
-    """Return the flags of a command in order; a model given as first word of `sglang serve` is `--model-path`."""
+    """Return the flags of a command in order; the model that `sglang serve` may begin with is `--model-path`."""
     uses: list[FlagUse] = []
     words = command.arguments
     at = 0
@@ -68,9 +68,7 @@ def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
     found = table.resolve(first.value)
     typed, equals, value = first.value.partition("=")
     if equals:
-        return FlagUse(
-            typed, found, (first._replace(value=value),), joined=True, start=first.start, end=first.end
-        )
+        return FlagUse(typed, found, (first._replace(value=value),), joined=True, start=first.start, end=first.end)
     values = list_values(words[1:], found)
     end = values[-1].end if values else first.end
     return FlagUse(typed, found, values, joined=False, start=first.start, end=end)
@@ -88,5 +86,5 @@ def list_values(words: Sequence[Word], found: Resolution) -> tuple[Word, ...]:
 
 
 def is_value(word: str) -> bool:
-    """Tell whether argparse takes a word for a value: not like a flag, a negative number, or with a blank in it."""
+    """Tell whether argparse takes a word for a value: no flag, a negative number, or with a blank in it."""
     return not word.startswith("-") or word == "-" or _NEGATIVE.fullmatch(word) is not None or " " in word

@@ -9,7 +9,7 @@ _VERSION = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){0,4})(?:\.?(rc|post)(\d{1,6}))?"
 
 
 def sort_key(version: str) -> tuple[int, ...]:
-    """Return a tuple that orders versions: rc before the release, post after it; () for what is no version."""
+    """Return a tuple that orders versions: rc before the release, post after it; () for any other text."""
     match = _VERSION.match(version.strip())
     if match is None:
         return ()

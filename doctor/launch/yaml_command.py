@@ -1,0 +1,220 @@
+"""Find the launch command in docker compose or Kubernetes YAML, or in a JSON list of words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from doctor.errors import DoctorError
+from doctor.launch.model import Assignment, Command, EnvPlace, Word
+from doctor.launch.shell_command import Source, build_command, find_script, read_shell, sort_words
+from doctor.launch.shell_text import scan_tokens
+from doctor.launch.yaml_text import (
+    Line,
+    Node,
+    Scalar,
+    column_of,
+    match_key,
+    read_flow,
+    read_node,
+    read_scalar,
+    split_lines,
+)
+
+# In the order in which their words come together; compose has the first two, Kubernetes the last two.
+_COMMAND_KEYS = ("entrypoint", "command", "args")
+_ENV_KEYS = ("environment", "env")
+NO_COMMAND = DoctorError(
+    "no command of SGLang in this YAML", hint="give the service or container with `command:` and `args:`"
+)
+_HINT = re.compile(r"(?m)^ *(?:- +)*[\"']?(?:entrypoint|command|args)[\"']? *:(?: |$)")
+_LIST = re.compile(r"\s*(?:CMD|ENTRYPOINT)?\s*\[\s*[\"']")
+
+
+def looks_like_yaml(text: str) -> bool:
+    """Tell whether the text has a key that holds a command, or is a list of quoted words."""
+    return _HINT.search(text) is not None or _LIST.match(text) is not None
+
+
+def read_yaml(text: str) -> Command:
+    """Parse the command of the first service or container that launches SGLang."""
+    if not _HINT.search(text):
+        node = read_flow(text, text.index("["), Node("command", 0, "flow", (), "", 0, ()))
+        if not node.scalars:
+            raise NO_COMMAND
+        has_env = node.scalars[0].value == "env" and len(node.scalars) > 1
+        place = EnvPlace("words", node.scalars[has_env].start, header="" if has_env else "env")
+        return read_nodes(text, [node], place)
+    lines = split_lines(text)
+    keys = [at for at, line in enumerate(lines) if is_command_key(line)]
+    services = [read_siblings(text, lines, at) for at in keys]
+    for is_wanted in (mentions_sglang, has_flags):
+        for nodes in services:
+            commands = [nodes[name] for name in _COMMAND_KEYS if name in nodes and nodes[name].scalars]
+            if any(is_wanted(node) for node in commands):
+                return read_service(text, commands, nodes)
+    raise NO_COMMAND
+
+
+def is_command_key(line: Line) -> bool:
+    """Tell whether a line has one of the keys that hold commands."""
+    key = match_key(line)
+    return key is not None and key["key"] in _COMMAND_KEYS
+
+
+def has_flags(node: Node) -> bool:
+    """Tell whether a command has a long option."""
+    return any("--" in item.value for item in node.scalars)
+
+
+def mentions_sglang(node: Node) -> bool:
+    """Tell whether a command is SGLang's: by its name, or by a flag that names a model."""
+    return any("sglang" in item.value or "--model" in item.value for item in node.scalars)
+
+
+def read_siblings(text: str, lines: Sequence[Line], at: int) -> dict[str, Node]:
+    """Read the keys in the mapping of line `at` that matter for a launch."""
+    column = column_of(lines[at])
+    first = at
+    while first > 0 and not is_item_start(lines[first], column) and is_inside(lines[first - 1], column):
+        first -= 1
+    nodes: dict[str, Node] = {}
+    for number in range(first, len(lines)):
+        line = lines[number]
+        if number > at and (not is_inside(line, column) or is_item_start(line, column)):
+            break
+        key = match_key(line)
+        if key and column_of(line) == column and key["key"] in _COMMAND_KEYS + _ENV_KEYS:
+            nodes.setdefault(key["key"], read_node(text, lines, number))
+    return nodes
+
+
+def is_inside(line: Line, column: int) -> bool:
+    """Tell whether a line can belong to the mapping whose keys begin at `column`."""
+    return not 0 <= column_of(line) < column
+
+
+def is_item_start(line: Line, column: int) -> bool:
+    """Tell whether the mapping at `column` begins on this line, behind a list dash."""
+    return column_of(line) == column and line.text[:column].rstrip().endswith("-")
+
+
+def read_service(text: str, commands: Sequence[Node], nodes: dict[str, Node]) -> Command:
+    """Parse the command of one service or container, with the environment next to it."""
+    env = next((nodes[name] for name in _ENV_KEYS if name in nodes), None)
+    kubernetes = "args" in nodes or "env" in nodes or re.search(r"(?m)^ *containers:", text) is not None
+    indent = " " * commands[-1].column
+    if env is None or env.kind in {"empty", "scalar", "flow"}:
+        header = f"\n{indent}{'env' if kubernetes else 'environment'}:"
+        place = EnvPlace("named" if kubernetes else "map", line_end(text, commands[-1].end), indent + "  ", header)
+        return read_nodes(text, commands, place)
+    style = "map" if env.kind == "map" else "named" if env.key == "env" else "list"
+    place = EnvPlace(style, env.end, env.indent)  # type: ignore[arg-type]  # three of the literals
+    command = read_nodes(text, commands, place)
+    return command._replace(env=(*read_environment(text, env), *command.env))
+
+
+def line_end(text: str, at: int) -> int:
+    """Return the end of the line that `at` is on."""
+    end = text.find("\n", at)
+    return end if end >= 0 else len(text)
+
+
+def read_nodes(text: str, nodes: Sequence[Node], env: EnvPlace) -> Command:
+    """Parse the words of one command; the last node is the one that new flags go to."""
+    *before, last = nodes
+    if last.kind == "scalar":
+        command = read_shell(source_of(last.scalars[0]), text)
+        command = add_before(command, [word for node in before for word in list_words(node)])
+        return command._replace(layout=command.layout._replace(env=env))
+    words = tuple(word for node in nodes for word in list_words(node))
+    script = find_script(words)
+    if script is not None:
+        scalar = next(item for node in nodes for item in node.scalars if item.start == words[script].start)
+        command = read_shell(source_of(scalar), text)
+        command = command._replace(wrapper=words[:script] + command.wrapper)
+        return command._replace(layout=command.layout._replace(env=env))
+    parts = sort_words(words)
+    command = build_command(parts, words, Source(text, int, ()), text)
+    own = [item.start for item in last.scalars]
+    layout = command.layout._replace(
+        style="flow" if last.kind == "flow" else "list",
+        env=env,
+        wrap_at=parts.program if parts.program in own else None,
+        flags_at=words[-1].end if last.kind == "flow" else line_end(text, words[-1].end),
+        indent=last.indent,
+    )
+    return command._replace(layout=layout)
+
+
+def source_of(scalar: Scalar) -> Source:
+    """Return the shell text that a scalar holds."""
+    return Source(scalar.value, scalar.offsets.__getitem__, scalar.quotes)
+
+
+def add_before(command: Command, words: Sequence[Word]) -> Command:
+    """Put the words of an earlier key in front: as entry point when the command itself is flags alone."""
+    if not words:
+        return command
+    if command.entry:
+        return command._replace(wrapper=(*words, *command.wrapper))
+    parts = sort_words(tuple(words))
+    return command._replace(wrapper=parts.wrapper, entry=parts.entry, arguments=parts.arguments + command.arguments)
+
+
+def list_words(node: Node) -> Iterator[Word]:
+    """Yield the words of a node: its items, or the shell words of its one scalar."""
+    if node.kind != "scalar":
+        yield from (Word(item.value, item.start, item.end) for item in node.scalars)
+        return
+    place = node.scalars[0].offsets
+    for token in scan_tokens(node.scalars[0].value):
+        if token.kind == "word":
+            yield Word(token.value, place[token.start], place[token.end])
+
+
+def read_environment(text: str, node: Node) -> Iterator[Assignment]:
+    """Yield the variables of an `environment:` map or list, or of a Kubernetes `env:` list."""
+    if node.kind == "map":
+        yield from (found for line in node.lines if (found := read_map_line(text, line)))
+    elif node.key == "environment":
+        yield from (found for item in node.scalars if (found := read_pair(text, item)))
+    else:
+        yield from read_named(text, node)
+
+
+def read_map_line(text: str, line: Line) -> Assignment | None:
+    """Read `NAME: value`."""
+    key = match_key(line)
+    if key is None:
+        return None
+    rest = key["rest"] or ""
+    value = read_scalar(text, line.end - len(rest), stops="\n") if rest else None
+    end = min(line.end + 1, len(text))
+    if value is None:
+        return Assignment(key["key"], None, line.start, end, line.end, line.end, "map")
+    return Assignment(key["key"], value.value, line.start, end, value.start, value.end, "map")
+
+
+def read_pair(text: str, item: Scalar) -> Assignment | None:
+    """Read `- NAME=value`, or `- NAME`, which passes a variable through."""
+    name, equals, value = item.value.partition("=")
+    start = text.rfind("\n", 0, item.start) + 1
+    end = min(line_end(text, item.end) + 1, len(text))
+    return Assignment(name, value if equals else None, start, end, item.start, item.end, "list") if name else None
+
+
+def read_named(text: str, node: Node) -> Iterator[Assignment]:
+    """Yield the variables of `- name: NAME` items; those without a `value:` get theirs from elsewhere."""
+    starts = [line for line in node.lines if line.text.startswith(f"{node.indent}- ")]
+    bounds = [*(line.start for line in starts[1:]), min(node.end + 1, len(text))]
+    for first, end in zip(starts, bounds, strict=True):
+        lines = [line for line in node.lines if first.start <= line.start < end]
+        values = {key["key"]: (key["rest"] or "", line.end) for line in lines if (key := match_key(line))}
+        name = values.get("name", ("", 0))[0].strip("\"' ")
+        rest, line_stop = values.get("value", ("", 0))
+        if rest:
+            value = read_scalar(text, line_stop - len(rest), stops="\n")
+            yield Assignment(name, value.value, first.start, end, value.start, value.end, "named")
+        elif name:
+            yield Assignment(name, None, first.start, end, first.start, end, "named")
