@@ -76,12 +76,8 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--response", metavar="FILE", help="a model's answer (JSON, SSE or text), to be checked for garbage"
     )
-    parser.add_argument(
-        "--kernel-log", metavar="FILE", help="output of dmesg -T or journalctl -k, to be joined by pid"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="keep reading a growing or rotated log; stop with Ctrl-C"
-    )
+    parser.add_argument("--kernel-log", metavar="FILE", help="output of dmesg -T or journalctl -k, to be joined by pid")
+    parser.add_argument("--follow", action="store_true", help="keep reading a growing or rotated log; stop with Ctrl-C")
     _add_format(parser)
     parser.add_argument(
         "--fail-on",
@@ -100,22 +96,12 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_rule(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "show the page of a rule, or list and check rules"
-    parser = _parser(
-        commands, name="rule", help=summary, description=summary.capitalize() + ".", epilog=_RULE_EXAMPLES
-    )
-    parser.add_argument(
-        "id", nargs="?", metavar="ID", help="a rule's code or name, such as GPU001 or no-accelerator"
-    )
+    parser = _parser(commands, name="rule", help=summary, description=summary.capitalize() + ".", epilog=_RULE_EXAMPLES)
+    parser.add_argument("id", nargs="?", metavar="ID", help="a rule's code or name, such as GPU001 or no-accelerator")
     parser.add_argument("--list", action="store_true", help="list all rules by family")
-    parser.add_argument(
-        "--lint", metavar="DIR", help="check a folder of rules: every mistake is named with its file"
-    )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
-    parser.add_argument(
-        "--rules", metavar="DIR", action="append", default=[], help="a folder with rules of your own"
-    )
+    parser.add_argument("--lint", metavar="DIR", help="check a folder of rules: every mistake is named with its file")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
+    parser.add_argument("--rules", metavar="DIR", action="append", default=[], help="a folder with rules of your own")
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -52,8 +52,7 @@ def exit_code(report: Report, fail_on: str) -> int:
     """Give 1 when a cause or a consequence at or above the level was found, whatever the format."""
     levels = _LEVELS[1 : _LEVELS.index(fail_on) + 1]
     found = any(
-        item.role in ("root", "alternative", "consequence") and item.severity in levels
-        for item in report.diagnoses
+        item.role in ("root", "alternative", "consequence") and item.severity in levels for item in report.diagnoses
     )
     return int(found)
 

@@ -19,9 +19,7 @@ POLL_SECONDS = 0.5
 """How often the file is looked at; also how long a record may stand open before it counts as written."""
 
 
-def follow(
-    sources: Sequence[Source], index: Index, question: Question, show: Callable[[Report], None]
-) -> int:
+def follow(sources: Sequence[Source], index: Index, question: Question, show: Callable[[Report], None]) -> int:
     """Follow one file until Ctrl-C (then the boundary gives 130); raises DoctorError for anything but one plain file."""
     if len(sources) != 1 or sources[0].size is None:
         raise DoctorError(

@@ -33,9 +33,7 @@ class Progress:
             return
         self._next = now + (0.5 if self._terminal else 10.0)
         self._shown = True
-        done = f"{read / 1e6:,.0f} MB" + (
-            f" of {self._size / 1e6:,.0f}" if self._size and self._size >= read else ""
-        )
+        done = f"{read / 1e6:,.0f} MB" + (f" of {self._size / 1e6:,.0f}" if self._size and self._size >= read else "")
         line = f"reading {self._name}: {done}"
         print(
             f"\r{line}\033[K" if self._terminal else line,

@@ -48,9 +48,7 @@ def add_command_facts(facts: Facts, launch: Launch | None, table: FlagTable) -> 
     """Add `args.` facts for flags that the log's own dump does not hold, and `env.` facts; what the log says wins."""
     if launch is None or launch.source == "server_args":
         return facts
-    values: dict[str, Any] = {
-        f"env.{item.name}": item.value for item in launch.command.env if item.value is not None
-    }
+    values: dict[str, Any] = {f"env.{item.name}": item.value for item in launch.command.env if item.value is not None}
     values.update({f"args.{name}": value for name, value in read_arguments(launch.command, table).items()})
     values = {name: value for name, value in values.items() if name not in facts}
     flags = [word.value.partition("=")[0] for word in launch.command.arguments if word.value.startswith("--")]

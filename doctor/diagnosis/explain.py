@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.diagnosis.commands import Launch, add_command_facts, find_launch
+from doctor.diagnosis.commands import add_command_facts, find_launch
 from doctor.diagnosis.episodes import became_ready, split_episodes
 from doctor.diagnosis.expressions import fill, holds
 from doctor.diagnosis.facts import Facts, build_facts
@@ -73,9 +73,7 @@ def _diagnose_episode(
     return Report(
         tuple(
             InputFile(name, size, count, observations.cut > 0)
-            for name, size, count in zip(
-                observations.files, observations.sizes, observations.records, strict=True
-            )
+            for name, size, count in zip(observations.files, observations.sizes, observations.records, strict=True)
         ),
         version,
         source,
@@ -95,7 +93,7 @@ def find_version(facts: Facts) -> tuple[str | None, str | None]:
     if isinstance(stated, str):
         return stated, "stated in the log"
     fields = [name.removeprefix("args.") for name in facts if name.startswith("args.")]
-    version = recognise_version(fields) if len(fields) > 50 else None  # noqa: PLR2004 - the oldest dump has 140 fields
+    version = recognise_version(fields) if len(fields) > 50 else None
     return version, "recognised by the fields of server_args" if version else None
 
 
@@ -111,13 +109,11 @@ def describe(item: Judged, bench: Bench) -> Diagnosis:
         words.severity,
         words.confidence,
         finding.ranks,
-        finding.count,
+        finding.times,
         clean(fill(words.cause, finding.facts)),
         clean(fill(words.why, finding.facts)),
         list_evidence(finding),
-        build_fixes(rule, finding.facts, bench)
-        if item.role in ("root", "alternative", "context", "benign")
-        else (),
+        build_fixes(rule, finding.facts, bench) if item.role in ("root", "alternative", "context", "benign") else (),
         rule.recoverable,
     )
 
@@ -181,9 +177,7 @@ def describe_unexplained(found: Unexplained, facts: Facts) -> Diagnosis:
     )
 
 
-def find_verdict(
-    diagnoses: Sequence[Diagnosis], observations: Observations, facts: Facts, *, ready: bool
-) -> str:
+def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, facts: Facts, *, ready: bool) -> str:
     """Decide between failure, healthy, incomplete (no cause in the input, or still starting) and unknown."""
     if any(item.role == "root" for item in diagnoses):
         return "failure"
@@ -191,7 +185,7 @@ def find_verdict(
         return "incomplete"
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
-    looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)  # noqa: PLR2004 - more than the counts every input has
+    looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)
     return "incomplete" if looks else "unknown"
 
 
@@ -204,9 +198,7 @@ def find_phase(diagnoses: Sequence[Diagnosis], judged: Sequence[Judged], facts: 
     return last if isinstance(last, str) else None
 
 
-def _missing(
-    verdict: str, primary: Finding | None, diagnoses: Sequence[Diagnosis], facts: Facts
-) -> list[str]:
+def _missing(verdict: str, primary: Finding | None, diagnoses: Sequence[Diagnosis], facts: Facts) -> list[str]:
     if primary is not None:
         return [clean(fill(text, primary.facts)) for text in primary.rule.missing]
     return list_missing(verdict, diagnoses, facts)

@@ -77,9 +77,7 @@ def build_facts(observations: Observations) -> Facts:
     _add_deaths(facts, events)
     _add_http(facts, [event for event in events if isinstance(event, HttpStatus)])
     _add_counts(facts, observations)
-    for name, value in find_runtime_facts(
-        [event for event in events if isinstance(event, BatchStats)]
-    ).items():
+    for name, value in find_runtime_facts([event for event in events if isinstance(event, BatchStats)]).items():
         facts[name] = Fact(*value)
     _add_derived(facts)
     return Facts(facts)
@@ -109,7 +107,7 @@ def _add_phase(facts: dict[str, Fact], event: PhaseMark) -> None:
 
 
 def _add_offload(facts: dict[str, Fact], steps: list[OffloadStep]) -> None:
-    numbered = [step for step in steps if step.index >= 0]
+    numbered = [step for step in steps if step.layer >= 0]
     if not steps:
         return
     last = steps[-1].record
@@ -124,10 +122,10 @@ def _add_offload(facts: dict[str, Fact], steps: list[OffloadStep]) -> None:
     if growth:
         facts["offload.growth_mib"] = Fact(sorted(growth)[len(growth) // 2] / 2**20, last)
     if numbered:
-        facts["offload.first_index"] = Fact(numbered[0].index, numbered[0].record)
-        facts["offload.last_index"] = Fact(numbered[-1].index, numbered[-1].record)
+        facts["offload.first_index"] = Fact(numbered[0].layer, numbered[0].record)
+        facts["offload.last_index"] = Fact(numbered[-1].layer, numbered[-1].record)
         facts["offload.params"] = Fact(list(moved[-1].params), last)
-        facts["offload.indices"] = Fact([step.index for step in numbered], last)
+        facts["offload.indices"] = Fact([step.layer for step in numbered], last)
         _add_offload_pace(facts, numbered)
 
 
@@ -167,10 +165,10 @@ def looks_like_server(task: str) -> bool:
 
 def _add_http(facts: dict[str, Fact], statuses: list[HttpStatus]) -> None:
     for event in statuses:
-        if event.path in ("/health", "/health_generate") and event.status == 503:  # noqa: PLR2004 - SGLang's own answer
+        if event.path in ("/health", "/health_generate") and event.status == 503:
             facts.setdefault("http.health_503_first", Fact(event.record.time, event.record))
             facts["http.health_503"] = Fact(facts.get("http.health_503", Fact(0)).value + 1, event.record)
-        elif event.status >= 500:  # noqa: PLR2004 - server errors
+        elif event.status >= 500:
             facts["http.errors"] = Fact(facts.get("http.errors", Fact(0)).value + 1, event.record)
 
 
@@ -267,5 +265,5 @@ def seconds_of(time: str | None) -> float | None:
         moment = datetime.datetime.fromisoformat(time[:19].replace("T", " "))
     except ValueError:
         return None
-    fraction = float("0." + time[20:26]) if len(time) > 20 and time[20:26].isdigit() else 0.0  # noqa: PLR2004 - ISO length
+    fraction = float("0." + time[20:26]) if len(time) > 20 and time[20:26].isdigit() else 0.0
     return moment.timestamp() + fraction

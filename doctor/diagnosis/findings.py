@@ -17,11 +17,11 @@ Position = tuple[int, int]
 
 
 class Finding(NamedTuple):
-    """A rule that holds: its hits in order, the count of all of them, the ranks, and the facts with its captures."""
+    """A rule that holds: its hits in order, how many there were, the ranks, and the facts with its captures."""
 
     rule: Rule
     hits: tuple[Hit, ...]
-    count: int
+    times: int
     ranks: tuple[str, ...]
     facts: Facts
 
@@ -42,9 +42,7 @@ class Episode(NamedTuple):
         return self.begin <= (record.file, record.line) < self.end
 
 
-def find_findings(
-    rules: Sequence[Rule], observations: Observations, facts: Facts, episode: Episode
-) -> list[Finding]:
+def find_findings(rules: Sequence[Rule], observations: Observations, facts: Facts, episode: Episode) -> list[Finding]:
     """List the rules that hold in an episode, in order of their first hit."""
     version = facts.get("sglang.version")
     findings = []
@@ -62,9 +60,7 @@ def order_of(hit: Hit) -> tuple[int, int, int]:
     return hit.record.file, hit.line, hit.depth
 
 
-def _judge_rule(
-    number: int, rule: Rule, observations: Observations, facts: Facts, episode: Episode
-) -> Finding | None:
+def _judge_rule(number: int, rule: Rule, observations: Observations, facts: Facts, episode: Episode) -> Finding | None:
     conditions = [
         (condition, _fold(observations, (number, len(rule.matches) + part)))
         for part, condition in enumerate(rule.conditions)
@@ -80,10 +76,8 @@ def _judge_rule(
         passed = list(_judge_hits(rule, folded, facts, conditions, episode))
         hits.extend(passed)
         if passed:
-            count += folded.count if len(passed) == len(folded.hits) else len(passed)
-            ranks.update(
-                dict.fromkeys((*(hit.record.rank for hit, _ in passed if hit.record.rank), *folded.ranks))
-            )
+            count += folded.times if len(passed) == len(folded.hits) else len(passed)
+            ranks.update(dict.fromkeys((*(hit.record.rank for hit, _ in passed if hit.record.rank), *folded.ranks)))
     if not hits:
         return None
     hits.sort(key=lambda pair: order_of(pair[0]))
@@ -99,11 +93,9 @@ def _judge_hits(
 ) -> Iterator[tuple[Hit, Facts]]:
     inside = [hit for hit in folded.hits if episode.holds_record(hit.record)]
     for hit in inside:
-        if all(_satisfies(condition, others, hit, inside, folded.count) for condition, others in conditions):
+        if all(_satisfies(condition, others, hit, inside, folded.times) for condition, others in conditions):
             values: dict[str, Any] = {name: read_value(text) for name, text in hit.captures.items()}
-            known = facts.with_values(
-                {"phase": hit.phase, "rank": hit.record.rank, "count": folded.count, **values}
-            )
+            known = facts.with_values({"phase": hit.phase, "rank": hit.record.rank, "count": folded.times, **values})
             if holds(rule.when, known):
                 yield hit, known
 
@@ -131,17 +123,13 @@ def _satisfies(condition: Condition, others: Folded, hit: Hit, hits: Sequence[Hi
     if condition.kind == "count":
         return count >= condition.at_least
     if condition.kind == "absent-after":
-        return not any(
-            order_of(other) > order_of(hit) and _is_same(condition, hit, other) for other in others.hits
-        )
+        return not any(order_of(other) > order_of(hit) and _is_same(condition, hit, other) for other in others.hits)
     if condition.kind == "repeat-without-progress":
         since = max((order_of(other) for other in others.hits), default=(0, 0, 0))
         return count >= condition.at_least and sum(order_of(one) > since for one in hits) >= min(
             condition.at_least, len(hits)
         )
-    near = [
-        other for other in others.hits if _is_same(condition, hit, other) and _is_close(condition, hit, other)
-    ]
+    near = [other for other in others.hits if _is_same(condition, hit, other) and _is_close(condition, hit, other)]
     if condition.kind == "sequence":
         near = [other for other in near if order_of(other) < order_of(hit)]
     return len(near) >= condition.at_least
@@ -159,12 +147,7 @@ def _is_close(condition: Condition, one: Hit, other: Hit) -> bool:
     ):
         return False
     begin, end = seconds_of(one.record.time), seconds_of(other.record.time)
-    return (
-        not condition.within_seconds
-        or begin is None
-        or end is None
-        or abs(begin - end) <= condition.within_seconds
-    )
+    return not condition.within_seconds or begin is None or end is None or abs(begin - end) <= condition.within_seconds
 
 
 def read_value(text: str) -> str | int | float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from doctor.diagnosis.commands import Launch
 from doctor.diagnosis.expressions import fill, holds
@@ -50,15 +49,14 @@ def _build_fix(template: FixTemplate, facts: Facts, bench: Bench) -> Fix | None:
 
 def _build_edit(template: EditTemplate, facts: Facts, bench: Bench) -> Edit | None:
     after = None if template.to is None else clean(fill(template.to, facts))
-    kind = cast("str", template.kind)
-    if kind == "flag":
+    if template.kind == "flag":
         name = next((name for name in template.names if isinstance(bench.table.resolve(name), Exact)), None)
         return None if name is None else Edit("flag", name, _current(name, facts, bench), after)
     name = clean(fill(template.names[0], facts))
-    if kind == "env":
+    if template.kind == "env":
         before = facts.get(f"env.{name}")
         return Edit("env", name, None if before is None else str(before), after)
-    return Edit("package", name, None, after) if kind == "package" else Edit("shell", name, None, after)
+    return Edit("package", name, None, after) if template.kind == "package" else Edit("shell", name, None, after)
 
 
 def _current(name: str, facts: Facts, bench: Bench) -> str | None:

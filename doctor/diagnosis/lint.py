@@ -45,9 +45,7 @@ def lint_rules(loaded: Sequence[Loaded], beside: Sequence[Rule] = ()) -> list[st
     tables = [load_table(version) for version in known_versions()]
     sound = []
     for rule, page in loaded:
-        found = [
-            f"{rule.id}: {problem}" for problem in (*_check_form(rule, page), *_check_fixes(rule, tables))
-        ]
+        found = [f"{rule.id}: {problem}" for problem in (*_check_form(rule, page), *_check_fixes(rule, tables))]
         problems += found
         if not found:
             sound.append((rule, page))
@@ -186,6 +184,4 @@ def run_example(example: Example, index: Index) -> Report:
 
 
 def _say(report: Report) -> str:
-    return f"{report.verdict}, " + (
-        ", ".join(f"{item.role} {item.rule}" for item in report.diagnoses) or "nothing"
-    )
+    return f"{report.verdict}, " + (", ".join(f"{item.role} {item.rule}" for item in report.diagnoses) or "nothing")

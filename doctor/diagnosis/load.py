@@ -36,26 +36,19 @@ def load_pages() -> dict[str, Page]:
     """Read the pages of the shipped rules, by rule id."""
     rows = json.loads(PAGES.read_text("utf-8"))
     return {
-        rule_id: Page(
-            *row[:4], references=tuple(row[4]), examples=tuple(Example(*example) for example in row[5])
-        )
+        rule_id: Page(*row[:4], tuple(row[4]), tuple(Example(*example) for example in row[5]))
         for rule_id, row in rows.items()
     }
 
 
 def pack_rules(rules: Iterable[Rule]) -> str:
     """Write the pack, one rule a line, in order of id."""
-    return _one_per_line(
-        json.dumps(rule, ensure_ascii=False) for rule in sorted(rules, key=lambda rule: rule.id)
-    )
+    return _one_per_line(json.dumps(rule, ensure_ascii=False) for rule in sorted(rules, key=lambda rule: rule.id))
 
 
 def pack_pages(pages: Mapping[str, Page]) -> str:
     """Write the pages, one a line, in order of id."""
-    rows = (
-        f"{json.dumps(rule_id)}: {json.dumps(page, ensure_ascii=False)}"
-        for rule_id, page in sorted(pages.items())
-    )
+    rows = (f"{json.dumps(rule_id)}: {json.dumps(page, ensure_ascii=False)}" for rule_id, page in sorted(pages.items()))
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
@@ -67,16 +60,13 @@ def _unpack_rule(row: list[Any]) -> Rule:
     rule = Rule(*row)
     return rule._replace(
         matches=tuple(
-            Match(item[0], tuple(item[1]), item[2], tuple(item[3]), item[4], tuple(item[5]))
-            for item in rule.matches
+            Match(item[0], tuple(item[1]), item[2], tuple(item[3]), item[4], tuple(item[5])) for item in rule.matches
         ),
         conditions=tuple(Condition(item[0], tuple(item[1]), *item[2:]) for item in rule.conditions),
         explains=tuple(rule.explains),
         variants=tuple(Variant(*item) for item in rule.variants),
         fixes=tuple(
-            FixTemplate(
-                *item[:5], edits=tuple(EditTemplate(edit[0], tuple(edit[1]), *edit[2:]) for edit in item[5])
-            )
+            FixTemplate(*item[:5], edits=tuple(EditTemplate(edit[0], tuple(edit[1]), *edit[2:]) for edit in item[5]))
             for item in rule.fixes
         ),
         missing=tuple(rule.missing),
@@ -86,9 +76,7 @@ def _unpack_rule(row: list[Any]) -> Rule:
 def find_rule_files(folder: Path) -> list[Path]:
     """List the rule files under a folder, in order of path; raises DoctorError when it is no folder."""
     if not folder.is_dir():
-        raise DoctorError(
-            f"{folder}: no such folder of rules", "give the folder that holds FAMILY/ID.toml files"
-        )
+        raise DoctorError(f"{folder}: no such folder of rules", "give the folder that holds FAMILY/ID.toml files")
     return sorted(folder.rglob("*.toml"))
 
 
@@ -120,9 +108,7 @@ class _Table:
         value = self._data.pop(key, default)
         if not isinstance(value, str):
             raise RuleError(
-                f"{self._where}: {key} must be a text"
-                if value is not None
-                else f"{self._where}: {key} is missing"
+                f"{self._where}: {key} must be a text" if value is not None else f"{self._where}: {key} is missing"
             )
         if choices and value not in choices:
             raise RuleError(f"{self._where}: {key} = {value!r} is none of {', '.join(choices)}")

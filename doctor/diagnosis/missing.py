@@ -35,13 +35,9 @@ def _list_incomplete(diagnoses: Sequence[Diagnosis], facts: Facts) -> list[str]:
             "the lines above this excerpt: look for the first traceback of any rank, "
             "for example: grep -n -m1 -A60 -e 'Traceback' -e 'hit an exception' server.log"
         )
-        wanted.append(
-            "on a multi-node launch, the log of every other node: the first rank to fail may be there"
-        )
+        wanted.append("on a multi-node launch, the log of every other node: the first rank to fail may be there")
     else:
-        wanted.append(
-            "the rest of the log after this point: the error has not been printed yet in this excerpt"
-        )
+        wanted.append("the rest of the log after this point: the error has not been printed yet in this excerpt")
     if facts.get("exit.code") == -9 or any("kill" in item.name for item in consequences):
         wanted.append(
             "the kernel log, to see whether the OOM killer acted: doctor explain server.log --kernel-log <(dmesg -T)"

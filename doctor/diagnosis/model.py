@@ -9,9 +9,9 @@ from doctor.launch.edits import Edit
 
 
 class Evidence(NamedTuple):
-    """A line of the input, cleaned for display."""
+    """A line of the input, cleaned for display; `file` is the number of the input it stands in."""
 
-    file: str
+    file: int
     line: int
     text: str
     timestamp: str | None
@@ -31,7 +31,7 @@ class Fix(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """One finding; `role` is root, alternative, consequence, context or benign."""
+    """One finding; `role` is root, alternative, consequence, context or benign; `times` is how often it was seen."""
 
     rule: str
     name: str
@@ -40,7 +40,7 @@ class Diagnosis(NamedTuple):
     severity: str
     confidence: str
     ranks: tuple[str, ...]
-    count: int
+    times: int
     cause: str
     why: str
     evidence: tuple[Evidence, ...]

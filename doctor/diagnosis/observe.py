@@ -10,7 +10,7 @@ from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark
 from doctor.logs.fences import FenceFilter
 from doctor.logs.kinds import Numbered, route_block
 from doctor.logs.lines import Block
-from doctor.logs.records import Record, RawRecord, RecordReader, parse_record
+from doctor.logs.records import RawRecord, Record, RecordReader, parse_record
 
 _KEEP = 400
 """Events kept of each kind, first and last: a 64-rank start prints about 300 phase lines."""
@@ -23,7 +23,7 @@ class Folded(NamedTuple):
     """Hits of one pattern: those kept, how many there were, and which ranks they came from."""
 
     hits: tuple[Hit, ...]
-    count: int
+    times: int
     ranks: tuple[str, ...]
 
 
@@ -72,7 +72,7 @@ class _HitKeeper:
 
     def add(self, hit: Hit) -> None:
         self.count += 1
-        if hit.record.rank and len(self.ranks) < 64:  # noqa: PLR2004 - one node has 8 or 16 ranks
+        if hit.record.rank and len(self.ranks) < 64:
             self.ranks[hit.record.rank] = None
         if len(self.first) < _KEEP_HITS:
             self.first.append(hit)
@@ -124,9 +124,7 @@ class Observer:
         self._access += routed.access_count
         self._records[-1] += routed.stat_count + routed.access_count
         self._last_line = block.lines[-1] or self._last_line
-        others = (
-            self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
-        )
+        others = self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
         for raw in self._reader.feed(others):
             self._take(raw)
         for numbered in routed.stats:
@@ -181,9 +179,7 @@ class Observer:
         if not owners:
             return
         record = parse_record(raw, len(self._files) - 1)
-        events = [
-            event for owner in owners if isinstance(owner, EventParser) for event in owner.parse(record)
-        ]
+        events = [event for owner in owners if isinstance(owner, EventParser) for event in owner.parse(record)]
         for event in events:
             self._keep(event)
         phase = self._phases.get(record.rank or record.process, self._phase) or "unknown"

@@ -39,9 +39,7 @@ def publish_facts(facts: Facts) -> Mapping[str, Mapping[str, Any]]:
         if group and facts[name] is not None:
             groups.setdefault(group, {})[name.partition(".")[2]] = _plain(facts[name])
     asked = {
-        name: _plain(facts[f"args.{name}"])
-        for name in _ASKED
-        if facts.get(f"args.{name}") not in (None, False, "")
+        name: _plain(facts[f"args.{name}"]) for name in _ASKED if facts.get(f"args.{name}") not in (None, False, "")
     }
     if asked:
         groups["launch"] = asked

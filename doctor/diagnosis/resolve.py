@@ -28,9 +28,7 @@ def resolve(findings: Sequence[Finding], observations: Observations, episode: Ep
     for finding in findings:
         role = finding.rule.role
         if role != "root":
-            judged.append(
-                Judged({"cascade": "consequence", "confirmation": "context"}.get(role, role), finding)
-            )
+            judged.append(Judged({"cascade": "consequence", "confirmation": "context"}.get(role, role), finding))
         elif ready and is_recovered(finding, ready, observations, episode):
             judged.append(Judged("context", finding))
         else:
@@ -40,9 +38,7 @@ def resolve(findings: Sequence[Finding], observations: Observations, episode: Ep
     return judged
 
 
-def is_recovered(
-    finding: Finding, ready: tuple[int, int], observations: Observations, episode: Episode
-) -> bool:
+def is_recovered(finding: Finding, ready: tuple[int, int], observations: Observations, episode: Episode) -> bool:
     """True when the server became ready after the finding and did not crash in between."""
     position = (finding.first.record.file, finding.first.line)
     if finding.first.line == 0 or position > ready:
@@ -55,9 +51,7 @@ def is_recovered(
 def _rank_roots(roots: list[Finding]) -> list[Judged]:
     if not roots:
         return []
-    explained = {
-        rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id
-    }
+    explained = {rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id}
     candidates = [finding for finding in roots if finding.rule.id not in explained] or roots
     primary = min(candidates, key=_precedence)
     return [Judged(_role_beside(primary, finding, explained), finding) for finding in roots]
@@ -66,9 +60,7 @@ def _rank_roots(roots: list[Finding]) -> list[Judged]:
 def _precedence(finding: Finding) -> tuple[float, int, int, int, int, str]:
     """Earliest in time, then in place; inside one chain of exceptions the first raised; then the more specific rule."""
     hit = finding.first
-    specific = sum(
-        len(match.keywords) + bool(match.phase) + bool(match.frame) for match in finding.rule.matches[:1]
-    )
+    specific = sum(len(match.keywords) + bool(match.phase) + bool(match.frame) for match in finding.rule.matches[:1])
     time = seconds_of(hit.record.time)
     return (
         time or 0.0,

@@ -31,11 +31,11 @@ def _usage(event: BatchStats) -> float:
 
 
 def _is_kv_bound(event: BatchStats) -> bool:
-    return _usage(event) >= 0.95 and event.values.get("#queue-req", 0) > 0  # noqa: PLR2004 - nothing more can be admitted
+    return _usage(event) >= 0.95 and event.values.get("#queue-req", 0) > 0
 
 
 def _is_capped(event: BatchStats) -> bool:
-    return _usage(event) < 0.5 and event.values.get("#queue-req", 0) > event.values.get("#running-req", 0)  # noqa: PLR2004
+    return _usage(event) < 0.5 and event.values.get("#queue-req", 0) > event.values.get("#running-req", 0)
 
 
 def _add_share(found: Found, name: str, events: Sequence[BatchStats], marks: Sequence[bool]) -> None:
@@ -62,7 +62,7 @@ def _add_collapse(found: Found, events: Sequence[BatchStats]) -> None:
         for event in events[1:]
         if event.values.get("#running-req", 0) > 0 and "gen throughput (token/s)" in event.values
     ]
-    if len(rates) < 40:  # noqa: PLR2004 - ten lines per quarter
+    if len(rates) < 40:
         return
     early = sorted(rate for rate, _ in rates[: len(rates) // 2])[len(rates) // 4]
     late = sorted(rate for rate, _ in rates[-len(rates) // 4 :])[len(rates) // 8]

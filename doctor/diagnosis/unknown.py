@@ -70,7 +70,5 @@ def _is_fatal(event: ExceptionEvent, *, ready: bool) -> bool:
     if "hit an exception" in message or "Exception in run_tp_server" in message:
         return True
     return not ready and (
-        message.startswith(_FATAL)
-        or any(raised.frames for raised in event.chain)
-        or len(event.chain[-1].message) > 0
+        message.startswith(_FATAL) or any(raised.frames for raised in event.chain) or len(event.chain[-1].message) > 0
     )

@@ -21,9 +21,7 @@ def _satisfies(key: tuple[int, ...], part: str) -> bool:
     other = sort_key(found[2]) if found else ()
     if found is None or not other:
         raise ValueError(f"not a version range: {part}")
-    return {">=": key >= other, "<=": key <= other, "==": key == other, "<": key < other, ">": key > other}[
-        found[1]
-    ]
+    return {">=": key >= other, "<=": key <= other, "==": key == other, "<": key < other, ">": key > other}[found[1]]
 
 
 def recognise_version(fields: Iterable[str]) -> str | None:
@@ -38,7 +36,7 @@ def recognise_version(fields: Iterable[str]) -> str | None:
         overlap = len(seen & known) / len(seen | known)
         if overlap >= score:
             best, score = version, overlap
-    return best if score >= 0.9 else None  # noqa: PLR2004 - neighbours share 93 to 99 % of their fields
+    return best if score >= 0.9 else None
 
 
 def _read_fields(version: str) -> set[str]:

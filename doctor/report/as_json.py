@@ -40,8 +40,10 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def _diagnosis(item: Diagnosis, paths: list[str]) -> dict[str, Any]:
+    fields = item._asdict()
+    fields["count"] = fields.pop("times")
     return {
-        **item._asdict(),
+        **fields,
         "ranks": list(item.ranks),
         "evidence": [_evidence(evidence, paths) for evidence in item.evidence],
         "fixes": [_fix(fix) for fix in item.fixes],

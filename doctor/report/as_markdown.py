@@ -69,9 +69,7 @@ def _describe_fix(number: int, fix: Fix) -> Iterator[str]:
         yield _escape(fix.why)
         yield ""
     code = [fix.command] if fix.command else []
-    code += [
-        describe_edit(edit) for edit in fix.edits if not fix.command or edit.kind in ("package", "shell")
-    ]
+    code += [describe_edit(edit) for edit in fix.edits if not fix.command or edit.kind in ("package", "shell")]
     if code:
         yield from _fence("\n".join(code))
         yield ""

@@ -95,9 +95,7 @@ def _list_launch(report: Report, width: int) -> Iterator[Line]:
         yield "", ""
         yield "head", "What this launch asks for"
         yield from _wrap(", ".join(f"{name}={value}" for name, value in asked.items()), width, "  ")
-    told = {
-        name: value for group in ("gpu", "offload") for name, value in report.facts.get(group, {}).items()
-    }
+    told = {name: value for group in ("gpu", "offload") for name, value in report.facts.get(group, {}).items()}
     if told:
         yield from _wrap(", ".join(f"{name}={value}" for name, value in told.items()), width, "  ")
 

@@ -32,12 +32,10 @@ def describe_place(report: Report, item: Diagnosis) -> str:
     if report.phase and item.role == "root":
         parts.append(f"phase {report.phase}")
     if item.ranks:
-        shown = ", ".join(item.ranks[:4]) + (
-            f" and {len(item.ranks) - 4} more" if len(item.ranks) > 4 else ""
-        )  # noqa: PLR2004
+        shown = ", ".join(item.ranks[:4]) + (f" and {len(item.ranks) - 4} more" if len(item.ranks) > 4 else "")
         parts.append(f"rank {shown}")
-    if item.count > 1:
-        parts.append(f"{item.count} times")
+    if item.times > 1:
+        parts.append(f"{item.times} times")
     if report.sglang_version and item.role == "root":
         parts.append(f"SGLang {report.sglang_version}")
     return ", ".join(parts)

@@ -16,9 +16,7 @@ _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::\s+(?P<messa
 _LOOSE = re.compile(
     r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)):(?:\s+(?P<message>.*))?$"
 )
-_INLINE = re.compile(
-    r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|OutOfResources)):\s"
-)
+_INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|OutOfResources)):\s")
 _GROUP = re.compile(r"^ {0,8}[|+] ?")
 _LINKS = {
     "The above exception was the direct cause of the following exception:": "cause",

@@ -15,9 +15,5 @@ _ACCESS = re.compile(r'- "(?P<method>[A-Z]{3,8}) (?P<path>\S{1,300}) HTTP/[\d.]+
 
 def parse(record: Record) -> Iterator[HttpStatus]:
     """Yield the status of the record."""
-    if (
-        record.kind == "access"
-        and (found := _ACCESS.search(record.message[:600]))
-        and found["status"] != "200"
-    ):
+    if record.kind == "access" and (found := _ACCESS.search(record.message[:600])) and found["status"] != "200":
         yield HttpStatus(record, found["method"], found["path"].partition("?")[0], int(found["status"]))

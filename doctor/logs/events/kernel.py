@@ -41,6 +41,4 @@ def parse(record: Record) -> Iterator[KernelOom | Xid]:
                 time[1] or time[2] if time else None,
             )
         elif found := _XID.search(text[:1000]):
-            yield Xid(
-                record, int(found["code"]), found["device"], int(found["pid"]) if found["pid"] else None
-            )
+            yield Xid(record, int(found["code"]), found["device"], int(found["pid"]) if found["pid"] else None)

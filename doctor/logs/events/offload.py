@@ -22,8 +22,6 @@ def parse(record: Record) -> Iterator[OffloadStep]:
     for _, text in record.lines[:50]:
         if found := _STEP.search(text):
             params = tuple(part.strip(" '\"") for part in found["params"].split(",") if part.strip())
-            yield OffloadStep(
-                record, int(found["index"]), found["submodule"], params, int(found["allocated"])
-            )
+            yield OffloadStep(record, int(found["index"]), found["submodule"], params, int(found["allocated"]))
         elif found := _TAIL.match(text):
             yield OffloadStep(record, -1, "", (), int(found["allocated"]))

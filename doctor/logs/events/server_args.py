@@ -40,7 +40,9 @@ def split_fields(text: str) -> tuple[list[str], bool]:
 
     Quotes, escapes, brackets and object reprs in angle brackets are respected.
     """
-    fields, stack, start, quote = [], [], 0, ""
+    fields: list[str] = []
+    stack: list[str] = []
+    start, quote = 0, ""
     at = 0
     while at < len(text):
         char = text[at]
@@ -72,12 +74,10 @@ def parse_value(text: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         pass
     nested = re.match(r"\w+\(", text)
-    if nested and text.endswith(")") and text.count("(") < 200:  # noqa: PLR2004 - deeper is no configuration
+    if nested and text.endswith(")") and text.count("(") < 200:
         fields, _ = split_fields(text[nested.end() :])
         named = [
-            (name["plain"], field[name.end() :])
-            for field in fields
-            if (name := _FIELD.match(field)) and name["plain"]
+            (name["plain"], field[name.end() :]) for field in fields if (name := _FIELD.match(field)) and name["plain"]
         ]
         if named:
             return {name: parse_value(value) for name, value in named}

@@ -76,9 +76,7 @@ def parse(record: Record) -> Iterator[Said]:
             if fact.keyword.decode() in text and (found := fact.pattern.search(text[:4000])):
                 if fact.name == "command" and any(word in text for word in _NOT_A_COMMAND):
                     continue
-                yield Said(
-                    record._replace(lines=((number, text),)), fact.name, _value(fact.name, found[1].strip())
-                )
+                yield Said(record._replace(lines=((number, text),)), fact.name, _value(fact.name, found[1].strip()))
 
 
 def _value(name: str, text: str) -> str | int | float:

@@ -58,10 +58,10 @@ class PhaseMark(NamedTuple):
 
 
 class OffloadStep(NamedTuple):
-    """One layer moved by the grouped offloader; `allocated` is the GPU memory in bytes after the step."""
+    """One layer (SGLang's module_index; -1 when the excerpt begins inside the line) moved by the grouped offloader; `allocated` is the GPU memory in bytes after the step."""
 
     record: Record
-    index: int
+    layer: int
     submodule: str
     params: tuple[str, ...]
     allocated: int

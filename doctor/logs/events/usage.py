@@ -18,8 +18,8 @@ def parse(record: Record) -> Iterator[UsageError]:
     for number, text in record.lines:
         found = _ERROR.match(text)
         if (
-            found
-            and "sglang" in found["program"] + "launch_server" * ("launch_server" in found["program"])
+            (found
+            and "sglang" in found["program"] + "launch_server" * ("launch_server" in found["program"]))
             or (found and record.kind == "usage")
         ):
             line = record._replace(lines=((number, text),))
