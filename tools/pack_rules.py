@@ -30,14 +30,8 @@ def main(arguments: list[str]) -> int:
     if problems:
         return 1
     if "--check" in arguments:
-        stale = [
-            path.name for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
-        ]
-        print(
-            f"stale: {', '.join(stale)}; run: make rules"
-            if stale
-            else "rules.json and pages.json are up to date"
-        )
+        stale = [path.name for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
+        print(f"stale: {', '.join(stale)}; run: make rules" if stale else "rules.json and pages.json are up to date")
         return int(bool(stale))
     for path, text in texts.items():
         path.write_text(text, "utf-8")

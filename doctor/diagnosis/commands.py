@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.facts import Facts
 from doctor.errors import DoctorError
 from doctor.launch.command import parse_command
-from doctor.launch.flags import Flag, FlagTable
-from doctor.launch.model import Command
+from doctor.launch.flags import Exact, Flag, FlagTable, Prefix
+from doctor.launch.model import Command, Word
 from doctor.launch.rebuild import rebuild_command
+from doctor.launch.uses import read_uses
 
 
 class Launch(NamedTuple):
@@ -62,26 +63,22 @@ def add_command_facts(facts: Facts, launch: Launch | None, table: FlagTable) -> 
 
 def read_arguments(command: Command, table: FlagTable) -> Mapping[str, Any]:
     """Read the flags of a command as fields of ServerArgs; what the table does not know is left out."""
-    values: dict[str, Any] = {}
-    words = [word.value for word in command.arguments]
-    if words and not words[0].startswith("-") and command.entry:
-        values["model_path"] = words[0]
-    for index, word in enumerate(words):
-        flag = table.find(word) if word.startswith("--") else None
-        if flag is None:
-            continue
-        inline = word.partition("=")[2] if "=" in word else None
-        following = words[index + 1] if index + 1 < len(words) else None
-        values[flag.dest] = read_argument(flag, inline if inline is not None else following)
-    return values
+    return {
+        use.dest: read_argument(use.found.flag, use.values)
+        for use in read_uses(command, table)
+        if isinstance(use.found, Exact | Prefix) and use.dest
+    }
 
 
-def read_argument(flag: Flag, text: str | None) -> Any:
-    """Convert one argument as argparse would; text that does not convert stays text."""
+def read_argument(flag: Flag, words: Sequence[Word]) -> Any:
+    """Convert the words after a flag as argparse would; text that does not convert stays text."""
     if not flag.takes_value:
         return True if flag.const is None else flag.const
-    if text is None:
-        return None
+    values = [_convert(flag, word.value) for word in words]
+    return values if flag.takes_many else values[0] if values else None
+
+
+def _convert(flag: Flag, text: str) -> Any:
     try:
         return int(text) if flag.kind == "int" else float(text) if flag.kind == "float" else text
     except ValueError:

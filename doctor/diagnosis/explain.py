@@ -19,10 +19,13 @@ from doctor.diagnosis.public import publish_facts
 from doctor.diagnosis.resolve import Judged, resolve
 from doctor.diagnosis.rule import Rule, Variant
 from doctor.diagnosis.unknown import Unexplained, find_unexplained
+from doctor.diagnosis.usage_facts import find_usage_facts
 from doctor.diagnosis.versions import recognise_version
 from doctor.launch.flags import load_table
-from doctor.launch.versions import sort_key
 from doctor.redact import clean, shorten
+
+_WHOLE = 50
+"""Fewer fields are an excerpt; the oldest known version has 145 flags."""
 
 EVIDENCE_LINES = 6
 """Evidence lines shown of one finding."""
@@ -57,7 +60,8 @@ def _diagnose_episode(
     table = load_table(version)
     launch = find_launch(question.command, facts, table)
     facts = add_command_facts(facts, launch, table).with_values({"sglang.version": version})
-    facts = facts.with_values({"sglang.key": sort_key(version) if version else None})
+    if facts.get("usage.raw"):
+        facts = facts.with_values(find_usage_facts(facts["usage.raw"], table))
     findings = find_findings(rules, observations, facts, episode)
     judged = resolve(findings, observations, episode)
     ready = became_ready(observations.events, episode) is not None
@@ -93,8 +97,12 @@ def find_version(facts: Facts) -> tuple[str | None, str | None]:
     if isinstance(stated, str):
         return stated, "stated in the log"
     fields = [name.removeprefix("args.") for name in facts if name.startswith("args.")]
-    version = recognise_version(fields) if len(fields) > 50 else None
-    return version, "recognised by the fields of server_args" if version else None
+    if len(fields) > _WHOLE and (version := recognise_version(fields)):
+        return version, "recognised by the fields of server_args"
+    listed = facts.get("usage.options") or ()
+    if len(listed) > _WHOLE and (version := recognise_version(listed, options=True)):
+        return version, "recognised by the flags of the usage text"
+    return None, None
 
 
 def describe(item: Judged, bench: Bench) -> Diagnosis:

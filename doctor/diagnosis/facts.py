@@ -20,6 +20,7 @@ from doctor.logs.events.types import (
     ProcessExit,
     Said,
     ServerArgs,
+    UsageError,
     Xid,
 )
 from doctor.logs.records import Record
@@ -70,6 +71,9 @@ def build_facts(observations: Observations) -> Facts:
             _add_arguments(facts, event)
         elif isinstance(event, PhaseMark):
             _add_phase(facts, event)
+        elif isinstance(event, UsageError):
+            facts["usage.raw"] = Fact(event.message, event.record)
+            facts["usage.options"] = Fact(event.options, event.record)
         elif isinstance(event, CodecProbe):
             facts["codec.missing"] = Fact(list(event.missing), event.record)
             facts.setdefault("torch.version", Fact(event.torch, event.record))

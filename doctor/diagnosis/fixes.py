@@ -50,7 +50,11 @@ def _build_fix(template: FixTemplate, facts: Facts, bench: Bench) -> Fix | None:
 def _build_edit(template: EditTemplate, facts: Facts, bench: Bench) -> Edit | None:
     after = None if template.to is None else clean(fill(template.to, facts))
     if template.kind == "flag":
-        name = next((name for name in template.names if isinstance(bench.table.resolve(name), Exact)), None)
+        names = [clean(fill(name, facts)) for name in template.names]
+        name = next(
+            (name for name in names if isinstance(bench.table.resolve(name), Exact)),
+            names[0] if after is None else None,
+        )
         return None if name is None else Edit("flag", name, _current(name, facts, bench), after)
     name = clean(fill(template.names[0], facts))
     if template.kind == "env":

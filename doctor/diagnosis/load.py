@@ -36,7 +36,7 @@ def load_pages() -> dict[str, Page]:
     """Read the pages of the shipped rules, by rule id."""
     rows = json.loads(PAGES.read_text("utf-8"))
     return {
-        rule_id: Page(*row[:4], tuple(row[4]), tuple(Example(*example) for example in row[5]))
+        rule_id: Page(row[0], row[1], row[2], row[3], tuple(row[4]), tuple(Example(*example) for example in row[5]))
         for rule_id, row in rows.items()
     }
 

@@ -24,21 +24,21 @@ def _satisfies(key: tuple[int, ...], part: str) -> bool:
     return {">=": key >= other, "<=": key <= other, "==": key == other, "<": key < other, ">": key > other}[found[1]]
 
 
-def recognise_version(fields: Iterable[str]) -> str | None:
-    """Find the newest known version whose flags fit the dump's fields best; None below 90 % agreement.
+def recognise_version(names: Iterable[str], *, options: bool = False) -> str | None:
+    """Find the newest known version whose flags fit a dump's fields (or a usage text's options) best.
 
-    Every release adds fields, so a whole dump fits one release, or two that have the same flags.
+    Every release adds flags, so a whole dump fits one release, or two that have the same flags. None below 90 % agreement.
     """
-    seen = set(fields)
+    seen = set(names)
     best, score = None, 0.0
     for version in known_versions():
-        known = _read_fields(version)
-        overlap = len(seen & known) / len(seen | known)
+        known = _read_names(version, options=options)
+        overlap = len(seen & known) / max(len(seen | known), 1)
         if overlap >= score:
             best, score = version, overlap
     return best if score >= 0.9 else None
 
 
-def _read_fields(version: str) -> set[str]:
+def _read_names(version: str, *, options: bool) -> set[str]:
     rows = json.loads((TABLES / f"{version}.json").read_text("utf-8"))
-    return {row.get("dest", name[2:].replace("-", "_")) for name, row in rows.items()}
+    return {name if options else row.get("dest", name[2:].replace("-", "_")) for name, row in rows.items()}

@@ -130,7 +130,7 @@ class RecordReader:
 
     def _start(self, process: str, number: int, piece: bytes) -> Iterator[RawRecord]:
         yield from self._close(process)
-        if len(self._open) > 64:  # noqa: PLR2004 - one entry per container, pod or actor; an adversary's log has no more
+        if len(self._open) > 64:
             yield from self.finish()
         self._open[process] = [(number, piece)]
         self._last[process] = number
@@ -177,9 +177,7 @@ def split_pieces(line: bytes) -> list[bytes]:
 def _split_glued(part: bytes) -> list[bytes]:
     if part.find(b"server_args=") >= 0 and part.startswith(b"[20"):
         # a dump may quote a time inside a value; only what follows its closing bracket is another record
-        return (
-            [part] if not _GLUED.search(part, max(part.rfind(b")"), part.rfind(b"}"))) else _GLUED.split(part)
-        )
+        return [part] if not _GLUED.search(part, max(part.rfind(b")"), part.rfind(b"}"))) else _GLUED.split(part)
     return _GLUED.split(part)
 
 
@@ -239,9 +237,7 @@ def parse_record(raw: RawRecord, file: int) -> Record:
     message = first[found.end() :] if found else first
     rest = ((number, line.decode("utf-8", "replace")) for number, line in raw.lines[1:])
     lines = ((raw.lines[0][0], message), *rest)
-    return Record(
-        file, lines, time.replace("T", " ") if time else None, rank, raw.process, find_kind(message, lines)
-    )
+    return Record(file, lines, time.replace("T", " ") if time else None, rank, raw.process, find_kind(message, lines))
 
 
 _ACCESS = re.compile(r'(?:INFO:\s+)?[\d.:a-fA-F\[\]]+:\d+ - "(?:GET|POST|PUT|DELETE|HEAD|OPTIONS|PATCH) ')

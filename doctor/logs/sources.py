@@ -48,17 +48,13 @@ def _find_source(argument: str) -> list[Source]:
             "check the path, or pipe the log in: some-command 2>&1 | doctor explain -",
         )
     if not os.access(argument, os.R_OK):
-        raise DoctorError(
-            f"{argument}: permission denied", f"make it readable, for example: sudo chmod a+r {argument}"
-        )
+        raise DoctorError(f"{argument}: permission denied", f"make it readable, for example: sudo chmod a+r {argument}")
     return [Source(argument, lambda: _read_file(argument), size)]
 
 
 def _list_folder(folder: str) -> list[Source]:
     try:
-        paths = [
-            entry.path for entry in os.scandir(folder) if entry.is_file() and _looks_like_log(entry.name)
-        ]
+        paths = [entry.path for entry in os.scandir(folder) if entry.is_file() and _looks_like_log(entry.name)]
         paths.sort(key=lambda path: (os.stat(path).st_mtime, path))
     except OSError as error:
         raise _unreadable(folder, error) from error
@@ -196,7 +192,5 @@ def _is_binary(head: bytes) -> bool:
     sample = head[:8192].replace(b"\0", b"")
     if not sample:
         return False
-    controls = sum(
-        sample.count(bytes([code])) for code in range(32) if code not in (7, 8, 9, 10, 11, 12, 13, 27)
-    )
+    controls = sum(sample.count(bytes([code])) for code in range(32) if code not in (7, 8, 9, 10, 11, 12, 13, 27))
     return controls > len(sample) * 0.1 or head.startswith((b"\x7fELF", b"PK\x03\x04", b"\x89PNG"))

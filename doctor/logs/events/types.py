@@ -106,11 +106,12 @@ class Xid(NamedTuple):
 
 
 class UsageError(NamedTuple):
-    """argparse's last line: `error: …`."""
+    """argparse's last line: `error: …`; `options` are the flags that the usage text before it lists."""
 
     record: Record
     program: str
     message: str
+    options: tuple[str, ...]
 
 
 class CodecProbe(NamedTuple):

@@ -11,16 +11,13 @@ from doctor.logs.records import Record
 KEYWORDS = (b": error: ",)
 
 _ERROR = re.compile(r"^(?P<program>[\w./ -]{1,80}): error: (?P<message>.{1,20000})$")
+_OPTION = re.compile(r"\[(--[a-z][\w-]*)")
 
 
 def parse(record: Record) -> Iterator[UsageError]:
-    """Yield the error line; the usage text before it is not kept."""
+    """Yield the error line with the flags of the usage text before it."""
     for number, text in record.lines:
         found = _ERROR.match(text)
-        if (
-            (found
-            and "sglang" in found["program"] + "launch_server" * ("launch_server" in found["program"]))
-            or (found and record.kind == "usage")
-        ):
+        if found and (record.kind == "usage" or "sglang" in found["program"] or "launch_server" in found["program"]):
             line = record._replace(lines=((number, text),))
-            yield UsageError(line, found["program"], found["message"])
+            yield UsageError(line, found["program"], found["message"], tuple(_OPTION.findall(record.text)))

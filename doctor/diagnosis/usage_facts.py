@@ -1,0 +1,132 @@
+"""Facts about a launch command that argparse refused: which flag, why, and what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from doctor.launch.flags import Exact, FlagTable, known_versions, load_table
+from doctor.launch.removed import find_removed
+from doctor.launch.synonyms import FOREIGN, find_similar
+
+_UNKNOWN = re.compile(r"unrecognized arguments: (?P<rest>.+)")
+_AMBIGUOUS = re.compile(r"ambiguous option: (?P<flag>\S+) could match (?P<names>.+)")
+_CHOICE = re.compile(
+    r"argument (?P<flag>\S+): invalid choice: (?P<value>'[^']{0,200}'|\S{1,200}) \(choose from (?P<choices>.{1,4000})\)?"
+)
+_TYPE = re.compile(r"argument (?P<flag>\S+): invalid (?P<type>[\w.<>]{1,60}) value: (?P<value>'[^']{0,200}'|\S{1,200})")
+_MISSING = re.compile(r"argument (?P<flag>\S+): expected (?P<wanted>one argument|at least one argument|\d+ arguments?)")
+_REQUIRED = re.compile(r"the following arguments are required: (?P<flag>\S+)")
+
+
+def find_usage_facts(message: str, table: FlagTable) -> dict[str, Any]:
+    """Read argparse's message; every name starts with `usage.`.
+
+    `kind` is misspelt, removed, newer, foreign, underscore, unknown, positional, ambiguous, choice, type, missing-value,
+    required or other.
+    """
+    facts = dict(_read_message(message, table))
+    facts.setdefault("kind", "other")
+    facts["message"] = message[:300]
+    return {f"usage.{name}": value for name, value in facts.items() if value is not None}
+
+
+def _read_message(message: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
+    if found := _UNKNOWN.search(message):
+        yield from _read_unknown(found["rest"].split(), table)
+    elif found := _AMBIGUOUS.search(message):
+        yield from _read_ambiguous(found["flag"].partition("=")[0], found["names"], table)
+    elif found := _CHOICE.search(message):
+        yield from _read_choice(found)
+    elif found := _TYPE.search(message):
+        yield from {
+            "kind": "type",
+            "flag": _last_name(found["flag"]),
+            "value": found["value"].strip("'"),
+            "type": found["type"],
+        }.items()
+        yield "nearest", _as_number(found["value"].strip("'"))
+    elif found := _MISSING.search(message):
+        yield from {"kind": "missing-value", "flag": _last_name(found["flag"]), "wanted": found["wanted"]}.items()
+    elif found := _REQUIRED.search(message):
+        yield from {"kind": "required", "flag": _last_name(found["flag"].rstrip(","))}.items()
+
+
+def _read_unknown(words: list[str], table: FlagTable) -> Iterator[tuple[str, Any]]:
+    flag = next((word for word in words if word.startswith("-")), None)
+    if flag is None:
+        yield "kind", "positional"
+        yield "value", words[0]
+        return
+    name, _, inline = flag.partition("=")
+    following = words[words.index(flag) + 1 : words.index(flag) + 2]
+    yield "flag", name
+    yield "value", inline or next((word for word in following if not word.startswith("-")), None)
+    yield "others", len([word for word in words if word.startswith("-")]) - 1
+    yield from _explain_unknown(name, table)
+
+
+def _explain_unknown(name: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
+    gone = find_removed(name, table.version)
+    dashed = name.replace("_", "-")
+    if "_" in name and isinstance(table.resolve(dashed), Exact):
+        yield from {"kind": "underscore", "nearest": dashed}.items()
+    elif gone is not None:
+        new = gone.replacement[0] if gone.replacement else None
+        yield from {"kind": "removed", "last": gone.last, "replacement": new, "reason": gone.why or None}.items()
+        yield "nearest", new
+    elif name in FOREIGN and (flag := table.find_dest(FOREIGN[name])):
+        yield from {"kind": "foreign", "nearest": flag.name}.items()
+    elif since := find_first_version(dashed, table.version):
+        yield from {"kind": "newer", "since": since}.items()
+    else:
+        similar = find_similar(name, list(table.options))
+        yield "kind", "misspelt" if similar else "unknown"
+        yield "nearest", similar[0] if similar else None
+        yield "candidates", list(similar)
+
+
+def find_first_version(name: str, after: str) -> str | None:
+    """Name the first known version above `after` that has a flag."""
+    versions = known_versions()
+    later = versions[versions.index(after) + 1 :] if after in versions else ()
+    return next((version for version in later if isinstance(load_table(version).resolve(name), Exact)), None)
+
+
+def _read_ambiguous(name: str, names: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
+    options = [option.strip() for option in names.split(",") if option.strip()]
+    gone = find_removed(name, table.version)
+    new = gone.replacement[0] if gone and gone.replacement else None
+    yield from {"kind": "ambiguous", "flag": name, "candidates": options, "replacement": new}.items()
+    yield (
+        "nearest",
+        new or next((option for option in options if option.endswith(("-backend", "-size", "-path"))), options[0]),
+    )
+
+
+def _read_choice(found: re.Match[str]) -> Iterator[tuple[str, Any]]:
+    choices = [choice.strip(" '\")") for choice in found["choices"].split(",") if choice.strip(" '\")")]
+    value = found["value"].strip("'")
+    near = find_similar(value, choices)
+    yield from {"kind": "choice", "flag": _last_name(found["flag"]), "value": value, "choices": choices[:40]}.items()
+    yield "nearest", near[0] if near else _by_stem(value, choices)
+
+
+def _by_stem(value: str, choices: list[str]) -> str | None:
+    """Find a choice that begins like the value: qwen4 is meant as one of qwen, qwen25, qwen3_coder."""
+    stem = re.match(r"[A-Za-z]{3,}", value)
+    return next((choice for choice in choices if stem and choice.startswith(stem[0])), None)
+
+
+def _last_name(flag: str) -> str:
+    """Argparse joins a flag's aliases with slashes; the first is the name that --help lists first."""
+    return flag.rstrip(":").split("/")[0]
+
+
+def _as_number(text: str) -> str | None:
+    words = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16, "true": 1, "false": 0}
+    if text.lower() in words:
+        return str(words[text.lower()])
+    found = re.match(r"\s*(\d+)", text)
+    return found[1] if found else None
