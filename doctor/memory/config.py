@@ -158,6 +158,4 @@ def get_context_length(config: Config) -> int:
 def get_head_dim(config: Config) -> int:
     """Return the width of one attention head: head_dim when given, else hidden size over heads."""
     given = get_int(config.text, "head_dim", "attention_head_dim", "kv_channels")
-    return given or max(
-        1, need(config, "hidden_size", "n_embd") // need(config, "num_attention_heads", "n_head")
-    )
+    return given or max(1, need(config, "hidden_size", "n_embd") // need(config, "num_attention_heads", "n_head"))

@@ -164,7 +164,7 @@ def measure_graphs(subject: Subject, graphs: Graphs) -> float:
 
 
 def measure_prefill_graphs(subject: Subject, graphs: Graphs) -> float:
-    """Return the reserve for prefill graphs: 8 MiB per size, 1.5 GiB for MLA since 0.5.10, 1 GiB for DeepEP."""
+    """Return the reserve for prefill graphs: 8 MiB per size, 1.5 GiB for MLA, 1 GiB more for DeepEP."""
     if not graphs.prefill:
         return 0.0
     if subject.version < (0, 5, 8):

@@ -80,9 +80,7 @@ def choose_new_max(gpu_mib: int | None, version: tuple[int, ...], *, wide: bool)
     return pair[1] if wide else pair[0]
 
 
-def list_decode_sizes(
-    largest: int, arguments: Mapping[str, object], version: tuple[int, ...]
-) -> tuple[int, ...]:
+def list_decode_sizes(largest: int, arguments: Mapping[str, object], version: tuple[int, ...]) -> tuple[int, ...]:
     """Return the captured decode batch sizes up to `largest`."""
     speculative = bool(cfg.get_text(arguments, "speculative_algorithm"))
     if version < (0, 5, 4):
@@ -115,9 +113,7 @@ def captures_decode(arguments: Mapping[str, object]) -> bool:
     return backend != "disabled" and not native and (bool(backend) or not (off or disaggregated))
 
 
-def choose_prefill_max(
-    arguments: Mapping[str, object], model: Model, version: tuple[int, ...], chunk: int
-) -> int:
+def choose_prefill_max(arguments: Mapping[str, object], model: Model, version: tuple[int, ...], chunk: int) -> int:
     """Return the largest captured prefill: the flag, else the chunk, less for MLA and small token pools."""
     given = cfg.get_int(arguments, "cuda_graph_max_bs_prefill", "piecewise_cuda_graph_max_tokens")
     if given is not None:
@@ -207,6 +203,6 @@ def is_breakable_blocked(arguments: Mapping[str, object], model: Model, version:
         or cfg.get_flag(arguments, "enable_two_batch_overlap")
         or backend not in CAPTURABLE
         or (version < (0, 5, 18) and model.latent)
-        or (version >= (0, 5, 22) and (cfg.get_int(arguments, "pp_size") or 1) > 1)
+        or (version >= (0, 5, 19) and (cfg.get_int(arguments, "pp_size") or 1) > 1)
     )
     return always or late

@@ -29,9 +29,7 @@ VISION_WORDS = frozenset(
     }
 )
 DRAFT_WORDS = frozenset({"mtp", "nextn", "mtp_layers", "model_mtp"})
-EMBEDDING_WORDS = frozenset(
-    {"embed_tokens", "token_embd", "wte", "word_embeddings", "tok_embeddings", "embed"}
-)
+EMBEDDING_WORDS = frozenset({"embed_tokens", "token_embd", "wte", "word_embeddings", "tok_embeddings", "embed"})
 HEAD_WORDS = frozenset({"lm_head", "output", "embed_out", "head"})
 ROUTER_WORDS = frozenset({"gate", "router", "ffn_gate_inp", "e_score_correction_bias", "expert_bias", "wg"})
 ATTENTION_PREFIXES = (

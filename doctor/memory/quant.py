@@ -80,9 +80,7 @@ def choose_dtype(config: cfg.Config, wanted: str) -> tuple[str, int]:
 
     `auto` halves float32 checkpoints; a checkpoint that does not say counts as 16 bits.
     """
-    stored = cfg.get_text(config.text, "dtype", "torch_dtype") or cfg.get_text(
-        config.whole, "dtype", "torch_dtype"
-    )
+    stored = cfg.get_text(config.text, "dtype", "torch_dtype") or cfg.get_text(config.whole, "dtype", "torch_dtype")
     if wanted in {"", "auto"}:
         return ("fp16", 2) if stored in {"float32", "float16"} else ("bf16", 2)
     return WIDTHS.get(wanted, ("bf16", 2))
@@ -189,9 +187,7 @@ def read_ignored(data: Mapping[str, object]) -> frozenset[tuple[int, str]]:
     Patterns come from the checkpoint, so they are never compiled: `re:.*self_attn.*` and `*self_attn*`
     are both read as the name `self_attn`.
     """
-    names = cfg.get_list(
-        data, "ignore", "ignored_layers", "exclude_modules", "modules_to_not_convert", "exclude"
-    )
+    names = cfg.get_list(data, "ignore", "ignored_layers", "exclude_modules", "modules_to_not_convert", "exclude")
     cleaned = (clean_pattern(name) for name in names[:MAX_IGNORED] if isinstance(name, str))
     return frozenset(classify(name) for name in cleaned if name)
 

@@ -66,10 +66,10 @@ def get_whole_stage(model: Model) -> Stage:
     return Stage(range(len(model.layers)), is_first=True, is_last=True)
 
 
-def compare_parts(counted: Counted, whole: Model) -> dict[str, float]:
+def compare_parts(counted: Counted, whole: Model) -> dict[str, float] | None:
     """Return, for each part that differs, the factor from the computed to the counted bytes.
 
-    Empty when the totals agree. Derived buffers and draft layers are not in the comparison; a tied head that
+    None when the totals agree. Derived buffers and draft layers are not in the comparison; a tied head that
     the checkpoint stores all the same is not loaded, so it is not counted.
     """
     computed = sum_parts(list_params(whole._replace(draft=()), get_whole_stage(whole)))
@@ -79,7 +79,7 @@ def compare_parts(counted: Counted, whole: Model) -> dict[str, float]:
         loaded.pop("head", None)
     total = sum(loaded.values())
     if abs(total - sum(computed.values())) <= TOLERANCE * total:
-        return {}
+        return None
     return {
         part: loaded[part] / size
         for part, size in computed.items()

@@ -60,9 +60,7 @@ def make_attention(context: parts.Context, layer: int) -> tuple[Param, ...]:
     nope = cfg.need(config, "qk_nope_head_dim")
     value = cfg.find(config, "v_head_dim", default=nope)
     latent = cfg.need(config, "kv_lora_rank")
-    absorbed = parts.make_linear(
-        context, layer, "self_attn.kv_b_proj", "attention", (heads * (nope + value), latent)
-    )
+    absorbed = parts.make_linear(context, layer, "self_attn.kv_b_proj", "attention", (heads * (nope + value), latent))
     return (
         *make_query(context, layer, heads * (nope + rope), latent + rope),
         *absorbed,

@@ -6,9 +6,7 @@ from doctor.memory import config as cfg
 from doctor.memory.architectures import parts
 from doctor.memory.shapes import Layer
 
-NAMES = frozenset(
-    {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"}
-)
+NAMES = frozenset({"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"})
 TYPES = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text"})
 
 

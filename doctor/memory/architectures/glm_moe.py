@@ -32,9 +32,7 @@ def build_layer(context: parts.Context, layer: int) -> Layer:
     norm = named or cfg.get_flag(config.text, "use_qk_norm")
     dense = layer < cfg.find(config, "first_k_dense_replace", "moe_layer_start_index")
     mlp = (
-        parts.make_mlp(context, layer, cfg.need(config, "intermediate_size"))
-        if dense
-        else make_sparse(context, layer)
+        parts.make_mlp(context, layer, cfg.need(config, "intermediate_size")) if dense else make_sparse(context, layer)
     )
     attention = parts.make_attention(context, layer, heads, bias=bias, qk_norm=norm)
     return Layer(layer, (*attention, *mlp, *parts.make_norms(context)), parts.make_cache(context, heads))
@@ -45,9 +43,7 @@ def make_sparse(context: parts.Context, layer: int) -> tuple[Param, ...]:
     config = context.config
     count = cfg.need(config, "n_routed_experts", "num_experts", "moe_num_experts")
     width = cfg.need(config, "moe_intermediate_size")
-    shared = cfg.find(
-        config, "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
-    )
+    shared = cfg.find(config, "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
     return (
         parts.make_router(context, count),
         *parts.make_experts(context, layer, count, width),

@@ -40,9 +40,7 @@ NAMES = frozenset(
         "HunYuanDenseV1ForCausalLM",
     }
 )
-TYPES = frozenset(
-    {"llama", "mistral", "phi3", "internlm2", "internlm3", "granite", "olmo2", "glm4", "seed_oss"}
-)
+TYPES = frozenset({"llama", "mistral", "phi3", "internlm2", "internlm3", "granite", "olmo2", "glm4", "seed_oss"})
 QK_NORM = frozenset({"Exaone4ForCausalLM", "Olmo2ForCausalLM", "HunYuanDenseV1ForCausalLM"})
 QKV_BIAS = frozenset({"SeedOssForCausalLM", "MiMoForCausalLM"})
 

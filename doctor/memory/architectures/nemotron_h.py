@@ -44,9 +44,7 @@ def make_sparse(context: parts.Context, layer: int) -> tuple[Param, ...]:
     """Return router, ungated experts and the shared expert."""
     config = context.config
     count = cfg.need(config, "n_routed_experts")
-    shared = cfg.find(config, "moe_shared_expert_intermediate_size") * cfg.find(
-        config, "n_shared_experts", default=1
-    )
+    shared = cfg.find(config, "moe_shared_expert_intermediate_size") * cfg.find(config, "n_shared_experts", default=1)
     return (
         parts.make_router(context, count, 4),
         *parts.make_experts(context, layer, count, cfg.need(config, "moe_intermediate_size"), gated=False),

@@ -54,9 +54,7 @@ def get_hidden(context: Context) -> int:
 def get_heads(config: cfg.Config) -> Heads:
     """Return the heads under the names that configs use; absent key heads mean one per query head."""
     query = cfg.need(config, "num_attention_heads", "n_head", "num_heads")
-    key = cfg.find(
-        config, "n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", default=query
-    )
+    key = cfg.find(config, "n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", default=query)
     return Heads(query, key, cfg.get_head_dim(config))
 
 
@@ -112,9 +110,7 @@ def make_attention(  # noqa: PLR0913 - the variants of one layer, all keyword-on
     norms = (make_plain(context, "self_attn.qk_norm", "norm", 2 * heads.dim),) if qk_norm else ()
     return (
         *make_linear(context, layer, "self_attn.qkv_proj", "attention", (rows, hidden), bias=bias),
-        *make_linear(
-            context, layer, "self_attn.o_proj", "attention", (hidden, query * v_dim), bias=output_bias
-        ),
+        *make_linear(context, layer, "self_attn.o_proj", "attention", (hidden, query * v_dim), bias=output_bias),
         *norms,
     )
 
@@ -128,16 +124,12 @@ def make_mlp(  # noqa: PLR0913 - the variants of one layer, all keyword-only
     local = share(width, ranks)
     name = "mlp.shared_experts" if part == "shared" else "mlp"
     return (
-        *make_linear(
-            context, layer, f"{name}.gate_up_proj", part, ((2 if gated else 1) * local, hidden), bias=bias
-        ),
+        *make_linear(context, layer, f"{name}.gate_up_proj", part, ((2 if gated else 1) * local, hidden), bias=bias),
         *make_linear(context, layer, f"{name}.down_proj", part, (hidden, local), bias=bias),
     )
 
 
-def make_experts(
-    context: Context, layer: int, count: int, width: int, *, gated: bool = True
-) -> tuple[Param, ...]:
+def make_experts(context: Context, layer: int, count: int, width: int, *, gated: bool = True) -> tuple[Param, ...]:
     """Return the stacked expert tensors w13 and w2 of this rank, then their scales.
 
     Redundant experts (--ep-num-redundant-experts) are added before the division.
@@ -163,9 +155,7 @@ def make_quantized_experts(
     sizes = [(name, *measure(scheme, *shape, copies)) for name, shape in shapes]
     suffix = "blockscale_swizzled" if scheme.dtype == "nvfp4" else "weight_scale"
     weights = tuple(Param(f"mlp.experts.{n}_weight", "experts", size, scheme.dtype) for n, size, _ in sizes)
-    scales = tuple(
-        Param(f"mlp.experts.{n}_{suffix}", "experts", size, "scale") for n, _, size in sizes if size
-    )
+    scales = tuple(Param(f"mlp.experts.{n}_{suffix}", "experts", size, "scale") for n, _, size in sizes if size)
     return weights + scales
 
 

@@ -59,17 +59,11 @@ def make_linear_attention(context: parts.Context, layer: int) -> tuple[Param, ..
     projected = share(2 * keys + 2 * values, ranks)
     kernel = cfg.find(config, "linear_conv_kernel_dim", default=4)
     return (
-        parts.make_plain(
-            context, "linear_attn.conv1d", "attention", share(2 * keys + values, ranks) * kernel
-        ),
+        parts.make_plain(context, "linear_attn.conv1d", "attention", share(2 * keys + values, ranks) * kernel),
         *parts.make_linear(context, layer, "linear_attn.in_proj_qkvz", "attention", (projected, hidden)),
-        *parts.make_linear(
-            context, layer, "linear_attn.in_proj_ba", "attention", (share(2 * heads, ranks), hidden)
-        ),
+        *parts.make_linear(context, layer, "linear_attn.in_proj_ba", "attention", (share(2 * heads, ranks), hidden)),
         parts.make_plain(context, "linear_attn.decay", "attention", 2 * share(heads, ranks), 4),
-        *parts.make_linear(
-            context, layer, "linear_attn.out_proj", "attention", (hidden, share(values, ranks))
-        ),
+        *parts.make_linear(context, layer, "linear_attn.out_proj", "attention", (hidden, share(values, ranks))),
     )
 
 

@@ -1,0 +1,110 @@
+"""One launch to be planned: the model's files, the arguments, the machine, and the model built for its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from doctor.errors import DoctorError
+from doctor.memory import config as cfg
+from doctor.memory.build import Choice, build_model, choose_family
+from doctor.memory.gpus import Machine, make_gpu
+from doctor.memory.parallel import ONE_RANK, Ranks, resolve_ranks
+from doctor.memory.quant import Quant, read_quant
+from doctor.memory.reading import Files, read_files
+from doctor.memory.shapes import Model
+from doctor.memory.units import MIB
+from doctor.memory.versions import parse_version
+from doctor.memory.weights import (
+    Counted,
+    compare_parts,
+    count_tensors,
+    describe_factors,
+    list_extras,
+    scale_model,
+)
+
+
+class Launch(NamedTuple):
+    """What is known before any size is computed.
+
+    `counted` is None unless all headers were read, `factors` None unless they contradict the config.
+    """
+
+    files: Files
+    choice: Choice
+    counted: Counted | None
+    factors: Mapping[str, float] | None
+    whole: Model
+    arguments: Mapping[str, object]
+    machine: Machine
+    version: str
+    notes: tuple[str, ...]
+
+
+def prepare_launch(path: Path, arguments: Mapping[str, object], machine: Machine, version: str) -> Launch:
+    """Read the model's files and reconcile config and headers.
+
+    Raises DoctorError when the config lacks a size that nothing else gives.
+    """
+    files = read_files(path)
+    choice = choose_family(files.config)
+    try:
+        whole = build_whole(files, choice, arguments)
+    except cfg.MissingSizeError as error:
+        raise DoctorError(
+            f"{path}: config.json lacks {error.name}, and the weight files do not show it either",
+            hint="give the original config.json of the model",
+        ) from error
+    counted = None
+    factors: Mapping[str, float] | None = None
+    if files.headers.complete and files.headers.tensors:
+        counted = count_tensors(files.headers.tensors, len(whole.layers))
+        factors = compare_parts(counted, whole)
+    launch = Launch(files, choice, counted, factors, whole, arguments, machine, version, ())
+    return launch._replace(notes=tuple(list_reading_notes(launch)))
+
+
+def build_whole(files: Files, choice: Choice, arguments: Mapping[str, object]) -> Model:
+    """Return the model as the checkpoint stores it: one rank, no --quantization, no draft."""
+    quant = read_quant(files.config, files.quantization, "", cfg.get_text(arguments, "dtype"))
+    return build_model(files.config, choice, ONE_RANK, quant, ({"disable_shared_experts_fusion": True}, ()))
+
+
+def list_reading_notes(launch: Launch) -> list[str]:
+    """Return what the reader of the plan should know about where its numbers come from."""
+    notes = list(launch.files.notes)
+    if not launch.choice.known:
+        notes.append(
+            f"architecture {launch.choice.name} is unknown here: its layers are taken for the usual ones of its "
+            "sizes" + (", corrected by the weight files" if launch.counted else "")
+        )
+    if launch.counted is not None and launch.factors is not None:
+        notes += describe_factors(launch.factors, launch.counted)
+    if launch.whole.multimodal:
+        notes.append("the image or audio tower counts whole on every rank; some models divide it")
+    return notes
+
+
+def build_on_ranks(launch: Launch, arguments: Mapping[str, object]) -> tuple[Model, Ranks, Quant]:
+    """Return the model as one rank of this launch holds it."""
+    ranks = resolve_ranks(arguments, launch.version)
+    config = launch.files.config
+    wanted = cfg.get_text(arguments, "quantization")
+    quant = read_quant(config, launch.files.quantization, wanted, cfg.get_text(arguments, "dtype"))
+    settings = (arguments, parse_version(launch.version))
+    model = build_model(config, launch.choice, ranks, quant, settings)
+    if launch.counted is None or launch.factors is None:
+        return model, ranks, quant
+    extras = list_extras(launch.counted, launch.whole, ranks)
+    return scale_model(model, launch.factors, extras), ranks, quant
+
+
+def describe_cpu_machine(machine: Machine) -> Machine:
+    """Return the machine of a --device cpu launch: the host's memory in the place of a GPU's."""
+    memory = machine.ram_available or machine.ram
+    if memory is None:
+        return machine._replace(gpu=None)
+    gpu = make_gpu("CPU", memory // MIB, (0, 0))._replace(usable=memory)
+    return machine._replace(gpu=gpu, gpus=max(1, machine.gpus), gpu_free=None)
