@@ -13,12 +13,6 @@ from doctor.launch.shell_text import Token, scan_tokens, scan_word
 
 _PYTHON = re.compile(r"(?:\S*/)?(?:python[\d.]*|pypy3?)")
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
-_NOT_SGLANG = DoctorError(
-    "no SGLang launch command found",
-    hint="give `sglang serve ...`, `python3 -m sglang.launch_server ...` or its flags alone",
-)
-
-
 Segment = tuple[Word, ...]
 
 
@@ -72,6 +66,14 @@ def split_segments(text: str) -> Iterator[Segment]:
         yield tuple(words)
 
 
+def no_command() -> DoctorError:
+    """Build the error for text without a launch command."""
+    return DoctorError(
+        "no SGLang launch command found",
+        hint="give `sglang serve ...`, `python3 -m sglang.launch_server ...` or its flags alone",
+    )
+
+
 def is_redirection(token: Token) -> bool:
     """Tell redirections, which belong to their command, from operators that end it."""
     return "<" in token.value or ">" in token.value
@@ -83,7 +85,7 @@ def choose_segment(segments: Sequence[Segment]) -> Segment:
         for segment in segments:
             if is_wanted(segment):
                 return segment
-    raise _NOT_SGLANG
+    raise no_command()
 
 
 def has_entry(words: Sequence[Word]) -> bool:
@@ -109,7 +111,7 @@ def find_entry(words: Sequence[Word]) -> tuple[int, int] | None:
         follower = values[at + 1] if at + 1 < len(values) else ""
         if value.rpartition("/")[2] == "sglang" and follower in {"serve", "launch_server"}:
             return at, at + 2
-        if value == "-m" and re.match(r"sglang(?:_router)?(?:\.|$)", follower):
+        if value == "-m" and re.match(r"(?:dynamo\.)?sglang(?:_router)?(?:\.|$)", follower):
             end = at + 3 if follower == "sglang" and values[at + 2 : at + 3] == ["serve"] else at + 2
             return find_interpreter(values, at), end
         if value.endswith(("launch_server.py", "sglang.launch_server")) and not value.startswith("-"):
@@ -230,7 +232,7 @@ def read_late_prefix(words: Sequence[Word]) -> tuple[tuple[Assignment, ...], tup
 def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts: Parts) -> Parts:
     """Sort the words of a command without a known entry point: flags alone, or an unknown wrapper."""
     if start >= len(words):
-        raise _NOT_SGLANG
+        raise no_command()
     if words[start].value.startswith("-"):
         return parts._replace(wrapper=words[wrapper_start:start], arguments=words[start:])
     parts = parts._replace(program=words[start].start)

@@ -14,9 +14,12 @@ from doctor.errors import DoctorError
 
 # A redirection with its file descriptor, then the operators that end a simple command.
 _OPERATOR = re.compile(r"\d?>>|\d?>\||\d?>&\d?|\d?<&\d?|&>>?|\d?>|<<<|<<-?|\d?<|&&|\|\||\|&|;;|[|&;()]")
-_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_BLANK = re.compile(r"(?:[^\S\n]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;()<>]+")
-_DOUBLE_ESCAPES = '"\\$`'
+# `<model>` in a command from a documentation page; a shell would read it as two redirections.
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w./-]{0,60}>")
+# What a backslash escapes inside double quotes; before anything else it is an ordinary character.
+_ESCAPED = frozenset('"\\$`\n')
 
 
 class Token(NamedTuple):
@@ -29,7 +32,7 @@ class Token(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Part of a word: its characters, and the source offset of each of them."""
+    """Part of a word: its characters, and where the source of each of them begins."""
 
     value: str
     offsets: range
@@ -58,7 +61,7 @@ def scan_token(text: str, at: int) -> Token:
         end = len(text) if end < 0 else end
         return Token("comment", text[at:end], at, end)
     operator = _OPERATOR.match(text, at)
-    if operator:
+    if operator and not _PLACEHOLDER.match(text, at):
         return Token("operator", operator[0], at, operator.end())
     chunks = list(scan_word(text, at))
     return Token("word", "".join(chunk.value for chunk in chunks), at, chunks[-1].end)
@@ -66,16 +69,21 @@ def scan_token(text: str, at: int) -> Token:
 
 def scan_word(text: str, at: int) -> Iterator[Chunk]:
     """Yield the parts of the word that begins at `at`, at least one."""
-    while at < len(text) and not text[at].isspace() and text[at] not in "|&;()<>":
+    while at < len(text) and (is_word_character(text[at]) or _PLACEHOLDER.match(text, at)):
         for chunk in scan_chunk(text, at):
             yield chunk
             at = chunk.end
 
 
+def is_word_character(character: str) -> bool:
+    """Tell whether an unquoted character belongs to a word."""
+    return not character.isspace() and character not in "|&;()<>"
+
+
 def scan_chunk(text: str, at: int) -> Iterator[Chunk]:
     """Yield one plain run, escape, expansion or quoted part."""
     character = text[at]
-    plain = _PLAIN.match(text, at)
+    plain = _PLAIN.match(text, at) or _PLACEHOLDER.match(text, at)
     if plain:
         yield Chunk(plain[0], range(at, plain.end()), plain.end())
     elif character == "\\":
@@ -97,7 +105,7 @@ def read_escape(text: str, at: int) -> Chunk:
         return Chunk("", range(at, at), continuation.end())
     if at + 1 == len(text):
         return Chunk("", range(at, at), at + 1)
-    return Chunk(text[at + 1], range(at + 1, at + 2), at + 2)
+    return Chunk(text[at + 1], range(at, at + 1), at + 2)
 
 
 def scan_double_quoted(text: str, start: int) -> Iterator[Chunk]:
@@ -108,18 +116,14 @@ def scan_double_quoted(text: str, start: int) -> Iterator[Chunk]:
         if at >= len(text):
             raise unclosed(text, start, '"')
         run = plain.match(text, at)
-        if run:
-            end, value = run.end(), range(at, run.end())
-        elif text[at] == "\\":
-            follower = text[at + 1 : at + 2]
-            end = at + 2
-            value = range(at + 2, at + 2) if follower == "\n" else range(at + 1, at + 2)
-            value = value if follower == "\n" or follower in _DOUBLE_ESCAPES else range(at, at + 2)
+        if text[at] == "\\" and text[at + 1 : at + 2] in _ESCAPED:
+            follower = text[at + 1].strip("\n")
+            chunk = Chunk(follower, range(at, at + len(follower)), at + 2)
         else:
-            end = skip_expansion(text, at)
-            value = range(at, end)
-        yield Chunk(text[value.start : value.stop], value, end)
-        at = end
+            end = run.end() if run else at + 1 if text[at] == "\\" else skip_expansion(text, at)
+            chunk = Chunk(text[at:end], range(at, end), end)
+        yield chunk
+        at = chunk.end
     yield Chunk("", range(at, at), at + 1)
 
 

@@ -24,9 +24,6 @@ from doctor.launch.yaml_text import (
 # In the order in which their words come together; compose has the first two, Kubernetes the last two.
 _COMMAND_KEYS = ("entrypoint", "command", "args")
 _ENV_KEYS = ("environment", "env")
-NO_COMMAND = DoctorError(
-    "no command of SGLang in this YAML", hint="give the service or container with `command:` and `args:`"
-)
 _HINT = re.compile(r"(?m)^ *(?:- +)*[\"']?(?:entrypoint|command|args)[\"']? *:(?: |$)")
 _LIST = re.compile(r"\s*(?:CMD|ENTRYPOINT)?\s*\[\s*[\"']")
 
@@ -41,7 +38,7 @@ def read_yaml(text: str) -> Command:
     if not _HINT.search(text):
         node = read_flow(text, text.index("["), Node("command", 0, "flow", (), "", 0, ()))
         if not node.scalars:
-            raise NO_COMMAND
+            raise no_command()
         has_env = node.scalars[0].value == "env" and len(node.scalars) > 1
         place = EnvPlace("words", node.scalars[has_env].start, header="" if has_env else "env")
         return read_nodes(text, [node], place)
@@ -53,7 +50,14 @@ def read_yaml(text: str) -> Command:
             commands = [nodes[name] for name in _COMMAND_KEYS if name in nodes and nodes[name].scalars]
             if any(is_wanted(node) for node in commands):
                 return read_service(text, commands, nodes)
-    raise NO_COMMAND
+    raise no_command()
+
+
+def no_command() -> DoctorError:
+    """Build the error for YAML that launches something else."""
+    return DoctorError(
+        "no command of SGLang in this YAML", hint="give the service or container with `command:` and `args:`"
+    )
 
 
 def is_command_key(line: Line) -> bool:
