@@ -58,7 +58,7 @@ def try_first(case: Case, trials: Iterator[Trial]) -> tuple[str, Change] | None:
     fallback: tuple[str, Change] | None = None
     for trial in trials:
         verdict, tried = try_one(case.launch, trial)
-        change = Change(tried.title, list_edits(tried), tried.why)
+        change = Change(verdict, tried.title, list_edits(tried), tried.why)
         if verdict == "fits":
             return verdict, change
         if verdict == "tight" and case.plan.verdict == "does not fit" and fallback is None:

@@ -17,7 +17,6 @@ from doctor.memory.fraction import Defaults
 from doctor.memory.gpus import Machine
 from doctor.memory.kv import (
     STATE_RATIO,
-    WINDOW_RATIO,
     Cell,
     Pool,
     choose_bits,
@@ -140,10 +139,10 @@ def measure_vision_cache(setting: Setting) -> int:
     return VISION_CACHE_BYTES if counts else 0
 
 
-def measure_request(cell: Cell, arguments: Mapping[str, object], length: int) -> int:
+def measure_request(budget: Budget, arguments: Mapping[str, object], length: int) -> int:
     """Return the KV budget under which one request of `length` tokens fits, states included."""
-    ratio = cfg.get_float(arguments, "swa_full_tokens_ratio", WINDOW_RATIO)
-    tokens = length * (cell.full + ratio * cell.window)
+    cell = budget.cell
+    tokens = length * (cell.full + cell.ratio * cell.window) + budget.pool.requests * cell.reserved
     if not cell.state:
         return int(tokens)
     share = cfg.get_float(arguments, "mamba_full_memory_ratio", STATE_RATIO)
@@ -157,7 +156,7 @@ def find_window(setting: Setting, budget: Budget) -> tuple[float, float]:
     """
     if budget.before <= 0:
         return 1.0, 0.0
-    need = measure_request(budget.cell, setting.arguments, setting.context) + measure_vision_cache(setting)
+    need = measure_request(budget, setting.arguments, setting.context) + measure_vision_cache(setting)
     low = 1 - (budget.after - need) / budget.before
     high = 1 - budget.needs / budget.before
     return ceil(max(0.0, low) * 1000) / 1000, floor(min(1.0, high) * 1000) / 1000

@@ -79,6 +79,7 @@ def build_model(
         latent=any(layer.cache.kind == "latent" for layer in layers),
         multimodal=has_vision(config),
         window_pool=since is not None and version >= since and not disables_window_pool(arguments),
+        window_ratio=cfg.get_float(arguments, "swa_full_tokens_ratio", choice.family.window_ratio),
         grouped_offload=choice.family.grouped_offload,
     )
 

@@ -88,7 +88,9 @@ def list_decode_sizes(largest: int, arguments: Mapping[str, object], version: tu
     elif cfg.get_flag(arguments, "disable_cuda_graph_padding"):
         sizes = list(range(1, largest + 1))
     elif speculative:
-        sizes = [*range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8)]
+        # 0.5.4 left 64 out.
+        last = 65 if version >= (0, 5, 6) else 64
+        sizes = [*range(1, 9), *range(10, 33, 2), *range(40, last, 4), *range(72, 257, 8)]
         sizes += range(272, largest + 1, 16)
     else:
         sizes = [1, 2, 4, 8, 12, *range(16, 257, 8), *range(272, 512, 16), *range(512, largest + 1, 32)]

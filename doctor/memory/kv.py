@@ -22,20 +22,24 @@ KV_BITS = {
     "bfloat16": 16.0,
     "bf16": 16.0,
 }
-# server_args defaults, 0.4.10 to 0.5.23.
-WINDOW_RATIO = 0.8
-STATE_RATIO = 0.9
+STATE_RATIO = 0.9  # --mamba-full-memory-ratio's default, 0.5.4 to 0.5.23
 # Without --max-running-requests: tokens / context * 512 within these (model_runner.py and
 # kv_cache_configurator.py resolve_max_num_reqs, 0.4.6 to 0.5.23).
 FEWEST_REQUESTS, MOST_REQUESTS = 2048, 4096
 
 
 class Cell(NamedTuple):
-    """What one rank keeps: bytes per token in full and in windowed layers, bytes per request of state."""
+    """What one rank keeps: bytes per token in the full and in the sliding-window pool, bytes per request.
+
+    `ratio` is the window pool's share of tokens; `state` bytes are kept for each request in a pool, `reserved`
+    bytes for each of max_running_requests.
+    """
 
     full: float
     window: float
+    ratio: float
     state: int
+    reserved: int
     window_length: int
 
 
@@ -72,9 +76,11 @@ def measure_cell(model: Model, stage: Stage, bits: float) -> Cell:
         full, window = [*full, *window], []
     return Cell(
         full=sum_tokens(full, bits),
-        window=sum_tokens(window, bits),
+        window=sum_tokens(window, bits) + sum(layer.cache.windowed for layer in layers),
+        ratio=model.window_ratio,
         state=sum(layer.cache.state for layer in layers),
-        window_length=max((layer.cache.window for layer in window), default=0),
+        reserved=sum(layer.cache.reserved for layer in layers),
+        window_length=max((layer.cache.window for layer in layers), default=0),
     )
 
 
@@ -105,20 +111,26 @@ def size_pool(budget: float, cell: Cell, arguments: Mapping[str, object], ranks:
     """Return the pool that `budget` bytes hold; all zeros when not even the states fit.
 
     --max-total-tokens caps it, and tokens are whole pages. With a window pool, that pool has
-    --swa-full-tokens-ratio (0.8) as many tokens (pool_configurator.py HybridSWAPoolConfigurator).
+    --swa-full-tokens-ratio as many tokens (pool_configurator.py HybridSWAPoolConfigurator).
     """
     states = count_states(budget, cell, arguments, ranks)
     state_size = (states + 1) * cell.state if states else 0
-    ratio = cfg.get_float(arguments, "swa_full_tokens_ratio", WINDOW_RATIO)
-    per_token = cell.full + cell.window * ratio
-    page = cfg.get_int(arguments, "page_size") or 1
-    tokens = int((budget - state_size) / per_token) if per_token else context * MOST_REQUESTS
-    tokens = min(max(0, tokens), cfg.get_int(arguments, "max_total_tokens") or tokens)
-    tokens = max(0, tokens // page * page)
-    window_tokens = int(tokens * ratio) if cell.window else 0
+    room = budget - state_size
+    reserved = count_requests(count_tokens(room, cell, arguments, context), arguments, ranks, context) * cell.reserved
+    tokens = count_tokens(room - reserved, cell, arguments, context)
+    window_tokens = int(tokens * cell.ratio) if cell.window else 0
     requests = count_requests(tokens, arguments, ranks, context)
     cache_size = int(tokens * cell.full + window_tokens * cell.window)
-    return Pool(tokens, window_tokens, states, requests, cache_size, state_size)
+    return Pool(tokens, window_tokens, states, requests, cache_size, state_size + (reserved if tokens else 0))
+
+
+def count_tokens(room: float, cell: Cell, arguments: Mapping[str, object], context: int) -> int:
+    """Return the whole pages of tokens that `room` bytes hold, at most --max-total-tokens."""
+    per_token = cell.full + cell.window * cell.ratio
+    page = cfg.get_int(arguments, "page_size") or 1
+    tokens = int(room / per_token) if per_token else context * MOST_REQUESTS
+    tokens = min(max(0, tokens), cfg.get_int(arguments, "max_total_tokens") or tokens)
+    return max(0, tokens // page * page)
 
 
 def count_requests(tokens: int, arguments: Mapping[str, object], ranks: Ranks, context: int) -> int:

@@ -69,13 +69,13 @@ def read_threshold(arguments: Mapping[str, object], version: tuple[int, ...]) ->
 
 def plan_offload(model: Model, stage: Stage, arguments: Mapping[str, object], version: tuple[int, ...]) -> Offload:
     """Return what this launch moves; --cpu-offload-gb wins when both kinds are asked for."""
-    gigabytes = cfg.get_float(arguments, "cpu_offload_gb", 0.0)
-    group = arguments.get("offload_group_size")
+    group = cfg.get_int(arguments, "offload_group_size")
     layers = [model.layers[number] for number in stage.layers]
     threshold = read_threshold(arguments, version)
-    if gigabytes > 0:
-        return plan_layers(layers, int(gigabytes * GIB), version, threshold)
-    if isinstance(group, int) and group > 0:
+    if asks_for_layers(arguments):
+        budget = int(cfg.get_float(arguments, "cpu_offload_gb", 0.0) * GIB)
+        return plan_layers(layers, budget, version, threshold)
+    if group is not None:
         return plan_groups(layers, group, arguments, threshold)
     return NO_OFFLOAD
 
@@ -131,13 +131,9 @@ def plan_groups(layers: list[Layer], group: int, arguments: Mapping[str, object]
 
 
 def find_offload_conflicts(model: Model, arguments: Mapping[str, object], version: tuple[int, ...]) -> list[str]:
-    """Return why this offload will crash, be ignored, or differ from what was asked."""
-    group = arguments.get("offload_group_size")
-    grouped = isinstance(group, int) and group > 0
+    """Return why this offload will crash the server."""
     notes = []
-    if grouped and cfg.get_float(arguments, "cpu_offload_gb", 0.0) > 0:
-        notes.append("--cpu-offload-gb wins over --offload-group-size, which is ignored")
-    elif grouped and not model.grouped_offload:
+    if asks_for_groups(arguments) and not asks_for_layers(arguments) and not model.grouped_offload:
         notes.append(
             f"--offload-group-size crashes with {model.architecture} (TypeError: 'NoneType' object is not "
             "callable): only DeepSeek-V2/V3 models support it; use --cpu-offload-gb"
@@ -149,6 +145,22 @@ def find_offload_conflicts(model: Model, arguments: Mapping[str, object], versio
             "does not know: the scheduler dies with a segmentation fault"
         )
     return notes
+
+
+def asks_for_groups(arguments: Mapping[str, object]) -> bool:
+    """Tell whether --offload-group-size is set."""
+    return cfg.get_int(arguments, "offload_group_size") is not None
+
+
+def asks_for_layers(arguments: Mapping[str, object]) -> bool:
+    """Tell whether --cpu-offload-gb is set."""
+    return cfg.get_float(arguments, "cpu_offload_gb", 0.0) > 0
+
+
+def find_offload_notes(arguments: Mapping[str, object]) -> list[str]:
+    """Return what of the offload asked for is silently ignored."""
+    both = asks_for_groups(arguments) and asks_for_layers(arguments)
+    return ["--cpu-offload-gb wins over --offload-group-size, which is ignored"] if both else []
 
 
 def find_prefetch_conflict(offload: Offload, arguments: Mapping[str, object]) -> list[str]:

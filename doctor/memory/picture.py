@@ -11,6 +11,7 @@ from doctor.memory.units import format_count, format_size
 NARROWEST, WIDEST = 40, 160
 NAME_COLUMN = 22
 SIZE_COLUMN = 10
+DERIVED = "rotary tables and rearranged copies"
 
 LETTERS = {
     "other processes": "O",
@@ -76,7 +77,8 @@ def render_gpu(plan: Plan, width: int) -> Iterator[str]:
 
 def render_weights(plan: Plan, width: int) -> Iterator[str]:
     """Yield the weights by part and, when the files were read, by dtype."""
-    parts = ", ".join(f"{row.name} {format_size(row.size)}" for row in plan.weights)
+    named = ((DERIVED if row.name == "buffer" else row.name, row.size) for row in plan.weights)
+    parts = ", ".join(f"{name} {format_size(size)}" for name, size in named)
     yield from wrap(f"Weights of one rank: {parts}", width, "")
     if plan.stored:
         stored = ", ".join(f"{row.name} {format_size(row.size)}" for row in plan.stored[:6])
@@ -101,9 +103,9 @@ def render_table(rows: Sequence[Row], total: int, width: int) -> Iterator[str]:
     """Yield a bar over `total` bytes and a line for each row."""
     yield draw_bar(rows, total, width)
     for row in rows:
-        name = f"{LETTERS.get(row.name, '#')} {row.name}"
-        share = f"{100 * row.size / total:6.1f} %" if total > 0 else ""
-        yield f"  {name:<{NAME_COLUMN + 4}}{format_size(row.size):>{SIZE_COLUMN}} {share}  {row.source}"
+        name = f"{LETTERS.get(row.name, '#')} {row.name}" if row.size >= 0 else "! missing"
+        share = f"{100 * abs(row.size) / total:6.1f} %" if total > 0 else ""
+        yield f"  {name:<{NAME_COLUMN + 4}}{format_size(abs(row.size)):>{SIZE_COLUMN}} {share}  {row.source}"
 
 
 def draw_bar(rows: Sequence[Row], total: int, width: int) -> str:
@@ -173,7 +175,8 @@ def render_changes(plan: Plan, width: int) -> Iterator[str]:
     if not plan.changes:
         yield "No single change of the launch makes it fit."
         return
-    yield "Any one of these makes it fit:"
+    fits = plan.changes[0].verdict == "fits"
+    yield "Any one of these makes it fit:" if fits else "Nothing makes it fit; closest, with little room left:"
     for number, change in enumerate(plan.changes, 1):
         yield from render_change(number, change, width)
 

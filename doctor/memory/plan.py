@@ -25,7 +25,7 @@ from doctor.memory.host import (
 )
 from doctor.memory.kv import count_context
 from doctor.memory.launch import Launch, build_on_ranks, describe_cpu_machine, prepare_launch
-from doctor.memory.offload import Offload, find_offload_conflicts, find_prefetch_conflict
+from doctor.memory.offload import Offload, find_offload_conflicts, find_offload_notes, find_prefetch_conflict
 from doctor.memory.parallel import Ranks, count_gpus, count_local, find_conflicts
 from doctor.memory.shapes import Change, Row
 from doctor.memory.units import GIB, format_count, format_size
@@ -124,7 +124,7 @@ def evaluate(launch: Launch, arguments: Mapping[str, object]) -> Plan:
         requests=budget.pool.requests * copies,
         capacity=list_capacity(budget, setting.context, copies),
         changes=(),
-        notes=(*launch.notes, *find_notes(setting, budget)),
+        notes=(*launch.notes, *find_notes(setting)),
     )
 
 
@@ -171,19 +171,14 @@ def find_faults(setting: Setting, budget: Budget, host_rows: tuple[Row, ...]) ->
     """Return why this launch cannot work at all."""
     machine, ranks = setting.machine, setting.ranks
     conflicts = find_conflicts(setting.config, ranks)
-    conflicts += [n for n in list_offload_notes(setting, budget) if "crash" in n or "Error" in n or "fault" in n]
+    conflicts += find_offload_conflicts(setting.model, setting.arguments, setting.version)
+    conflicts += find_prefetch_conflict(budget.offload, setting.arguments)
     host = find_host_faults(host_rows, machine, count_local(ranks))
     if machine.gpu is None:
         return [*conflicts, *host]
     needed, present = count_local(ranks), machine.gpus
     missing = [f"{needed} GPUs are needed on this host, {present} are there"] if needed > present else []
     return [*conflicts, *missing, *find_gpu_faults(setting, budget), *host]
-
-
-def list_offload_notes(setting: Setting, budget: Budget) -> list[str]:
-    """Return all that is wrong or surprising about the offload asked for."""
-    notes = find_offload_conflicts(setting.model, setting.arguments, setting.version)
-    return [*notes, *find_prefetch_conflict(budget.offload, setting.arguments)]
 
 
 def find_gpu_faults(setting: Setting, budget: Budget) -> list[str]:
@@ -239,14 +234,12 @@ def list_capacity(budget: Budget, context: int, copies: int) -> tuple[tuple[int,
     return tuple((length, count_context(budget.pool, budget.cell, length) * copies) for length in (*lengths, context))
 
 
-def find_notes(setting: Setting, budget: Budget) -> list[str]:
+def find_notes(setting: Setting) -> list[str]:
     """Return what is worth knowing but breaks nothing."""
-    notes = [note for note in list_offload_notes(setting, budget) if "ignored" in note]
+    notes = find_offload_notes(setting.arguments)
     if setting.machine.gpu is not None and setting.machine.gpu.capability != (0, 0):
         notes += check_gpu(setting.machine.gpu, setting.quant.method)
     notes += describe_uncounted(setting.arguments, setting.ranks)
-    if budget.cell.window and not budget.cell.window_length:
-        notes.append("the sliding window's length is unknown")
     return notes
 
 

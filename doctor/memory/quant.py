@@ -99,6 +99,8 @@ def read_quant(config: cfg.Config, extra: Mapping[str, object], wanted: str, dty
         scheme = ONLINE.get(wanted)
         return plain._replace(method=wanted, linear=scheme, experts=scheme) if scheme else plain
     method, linear, experts = read_method(data)
+    # DeepSeek-V4 packs experts as MXFP4 inside an fp8 checkpoint and says so here (configs/deepseek_v4.py).
+    experts = MXFP4 if cfg.get_text(config.text, "expert_dtype") == "fp4" else experts
     return Quant(method, linear, experts, read_ignored(data), name, width)
 
 

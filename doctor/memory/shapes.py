@@ -22,14 +22,17 @@ class Cache(NamedTuple):
     """What one layer keeps for each token or each request on one rank.
 
     `kind` is full, window, latent, state or none. `elements` are stored in the KV cache dtype and
-    `fixed` bytes per token whatever that dtype is (the index keys of sparse attention); `state` is bytes
-    per request; `window` the length of a sliding window in tokens.
+    `fixed` bytes per token whatever that dtype is (the index keys of sparse attention); `windowed` bytes per
+    token go into the sliding-window pool beside that. `state` is bytes per request in a pool of its own,
+    `reserved` bytes for each of max_running_requests; `window` the length of a sliding window in tokens.
     """
 
     kind: str
     elements: int = 0
-    fixed: int = 0
+    fixed: float = 0
+    windowed: float = 0
     state: int = 0
+    reserved: int = 0
     window: int = 0
 
 
@@ -46,7 +49,8 @@ class Model(NamedTuple):
 
     `first` lives on the first pipeline stage (embedding), `last` on the last (norm, head), `everywhere`
     on each. `draft` layers exist only when speculative decoding uses the checkpoint's own MTP layers.
-    `window_pool`: SGLang gives sliding-window layers a pool of their own (else they pay for every token).
+    `window_pool`: SGLang gives sliding-window layers a pool of their own (else they pay for every token),
+    with `window_ratio` times as many tokens as the other one.
     """
 
     architecture: str
@@ -58,6 +62,7 @@ class Model(NamedTuple):
     latent: bool
     multimodal: bool
     window_pool: bool
+    window_ratio: float
     grouped_offload: bool
 
 
@@ -86,8 +91,9 @@ class Edit(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of the launch that makes the plan fit, and what it costs."""
+    """A change of the launch, what it costs, and the verdict it leads to ("fits" or "tight")."""
 
+    verdict: str
     title: str
     edits: tuple[Edit, ...]
     why: str

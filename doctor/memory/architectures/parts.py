@@ -34,7 +34,8 @@ class Family(NamedTuple):
 
     `types` are model_type values, used when the name is unknown. `tied` is what a missing
     tie_word_embeddings means. `window_pool` is the first version in which SGLang keeps the family's
-    sliding-window layers in a pool of their own (configs/model_config.py is_hybrid_swa_model), or None.
+    sliding-window layers in a pool of their own (configs/model_config.py is_hybrid_swa_model), or None, and
+    `window_ratio` that pool's default share of tokens (--swa-full-tokens-ratio).
     `grouped_offload`: --offload-group-size works (models/deepseek_v2.py alone passes what it needs).
     """
 
@@ -43,6 +44,7 @@ class Family(NamedTuple):
     build_layer: Callable[[Context, int], Layer]
     tied: bool = False
     window_pool: tuple[int, ...] | None = None
+    window_ratio: float = 0.8
     grouped_offload: bool = False
 
 
