@@ -136,9 +136,7 @@ def read_field(name: str, node: ast.AnnAssign) -> Declaration:
     keywords |= {"help": helps[0]} if helps and not calls else {}
     names = [literal(keywords["cli_name"]) if "cli_name" in keywords else f"--{name.replace('_', '-')}"]
     names += literal(keywords["aliases"]) if "aliases" in keywords else []
-    return Declaration(
-        names if calls or helps else [], name, ast.unparse(kind), keywords, node.value, is_field=True
-    )
+    return Declaration(names if calls or helps else [], name, ast.unparse(kind), keywords, node.value, is_field=True)
 
 
 def list_calls(scope: Scope) -> Iterator[tuple[Declaration, Scope]]:
@@ -177,11 +175,7 @@ def describe_flag(flag: Declaration, scope: Scope) -> dict[str, Any]:
         "deprecated": deprecated or None,
         "replaced_by": replaced_by,
     }
-    return {
-        name: value
-        for name, value in properties.items()
-        if value is not None and (value or name != "aliases")
-    }
+    return {name: value for name, value in properties.items() if value is not None and (value or name != "aliases")}
 
 
 def read_kind(flag: Declaration, scope: Scope) -> tuple[str, str | None]:
@@ -241,9 +235,7 @@ def read_deprecation(flag: Declaration) -> tuple[bool, str | None]:
     action = ast.unparse(flag.keywords["action"]) if "action" in flag.keywords else ""
     help_node = flag.keywords.get("help", flag.keywords.get("error_message"))
     words = ast.unparse(help_node).lower() if help_node is not None else ""
-    deprecated = action.startswith("Deprecated") or any(
-        mark in words[:40] for mark in ("deprecated", "note: --")
-    )
+    deprecated = action.startswith("Deprecated") or any(mark in words[:40] for mark in ("deprecated", "note: --"))
     if "new_flag" in flag.keywords:
         return deprecated, literal(flag.keywords["new_flag"])
     named = re.search(r"\b(?:use|for) '?(--[\w-]+(?:=\w+)?)", words)
@@ -281,9 +273,7 @@ def constant(node: ast.expr | None, scope: Scope, special: dict[str, Any] | None
 
 def run() -> None:
     """Write one table for each version on the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="+", metavar="VERSION")
     parser.add_argument("--cache", type=Path, default=Path("build/wheels"), help="for unpacked wheels")
     options = parser.parse_args()

@@ -11,6 +11,8 @@ VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC
 def parse_alloc_conf(text: str) -> dict[str, str]:
     """Read `key:value,key:value`; lists in brackets stay whole. Raises DoctorError on a syntax error."""
     options: dict[str, str] = {}
+    if text.count("[") != text.count("]"):
+        raise DoctorError(f"PYTORCH_ALLOC_CONF: unbalanced brackets in {text!r}")
     for item in split_items(text):
         key, colon, value = (part.strip() for part in item.partition(":"))
         if not key or not colon:
@@ -30,20 +32,20 @@ def split_items(text: str) -> list[str]:
             items.append("")
         else:
             items[-1] += character
-    if depth:
-        raise DoctorError(f"PYTORCH_ALLOC_CONF: unbalanced brackets in {text!r}")
     return [item for item in items if item.strip()]
 
 
 def merge_alloc_conf(old: str, new: str) -> str:
     """Return `old` with the keys of `new` set; a key with an empty value (`key:`) is taken out.
 
-    An `old` that torch could not read either is replaced as a whole.
+    A `$NAME` in `old` stays; other items that torch could not read either are dropped.
     """
-    changes = parse_alloc_conf(new)
-    try:
-        options = parse_alloc_conf(old)
-    except DoctorError:
-        options = {}
-    options |= changes
-    return ",".join(f"{key}:{value}" for key, value in options.items() if value)
+    options = {key: item for item in split_items(old) if (key := read_key(item))}
+    options |= {key: f"{key}:{value}" if value else "" for key, value in parse_alloc_conf(new).items()}
+    return ",".join(item for item in options.values() if item)
+
+
+def read_key(item: str) -> str:
+    """Return the key of `key:value`, a whole item with a variable in it, or nothing for anything else."""
+    key, colon, _ = item.partition(":")
+    return key.strip() if colon else item if "$" in item else ""

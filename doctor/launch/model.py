@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     """How the text is written, which decides what an inserted piece looks like.
 
     `style`: a shell command, a YAML block list or a flow list of words. `quotes`: what the whole command is
-    quoted in, outermost first: `'` and `"` of `bash -c '...'`, `y'` and `y"` of YAML. `env`: where a new
+    quoted in, outermost first: `'` and `"` of `bash -c '...'`, `y'`, `y"` and `y` (none) of YAML. `env`: where a new
     variable goes. `wrap_at`: where `env -u NAME` can be put, None when there is no program to put it in front
     of. `flags_at`: where a new flag goes. `needs_separator`: SGLang's own flags must follow a `--` that is
     not there yet. `unset`: variables that `env -u` takes away already. `indent`: of a YAML list item.

@@ -35,11 +35,28 @@ def nest(source: str, quotes: Sequence[str]) -> str:
             source = nest_single(source)
         elif quote == '"':
             source = re.sub(r'(["\\$`])', r"\\\1", source)
+        elif quote == "y":
+            source = nest_plain(source)
         elif quote == 'y"':
             source = re.sub(r'(["\\])', r"\\\1", source)
         elif quote == "y'":
             source = source.replace("'", "''")
     return source
+
+
+def nest_plain(source: str) -> str:
+    """Rewrite shell source for a plain YAML scalar, which must not contain `: ` or ` #`.
+
+    An empty pair of the quotes that are open at that place (single ones outside) keeps the two apart.
+    """
+    pieces, opened = [], ""
+    for at, character in enumerate(source):
+        pieces.append(character)
+        if character in "'\"" and opened in {"", character}:
+            opened = "" if opened else character
+        if source[at : at + 2] in {": ", " #"}:
+            pieces.append((opened or "'") * 2)
+    return "".join(pieces)
 
 
 def nest_single(source: str) -> str:

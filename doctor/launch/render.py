@@ -93,7 +93,7 @@ def replace_use(command: Command, change: Change) -> Iterator[Splice]:
     keeps_name = not change.flag or (use_flags(use) == (change.flag,) and is_same_form(use, change))
     if use.typed and not keeps_name:
         yield Splice(use.start, use.end, write_words(command, words))
-    elif [word.value for word in use.values] != list(words[1:]):
+    elif [word.value for word in use.values] != list(words[1:]) or is_ignored_form(use):
         yield set_values(command, use, words)
 
 
@@ -102,9 +102,14 @@ def is_same_form(use: FlagUse, change: Change) -> bool:
     return not use.typed or use.typed.startswith("--no-") == change.edit.name.startswith("--no-")
 
 
+def is_ignored_form(use: FlagUse) -> bool:
+    """Tell `--config=FILE`, which SGLang accepts and never reads: it looks for `--config` as a word of its own."""
+    return use.joined and use.dest == "config"
+
+
 def set_values(command: Command, use: FlagUse, words: tuple[str, ...]) -> Splice:
     """Replace the values of a use, keeping its name and its `=`."""
-    if use.joined and len(words) == 2:
+    if use.joined and len(words) == 2 and not is_ignored_form(use):
         return Splice(use.start, use.end, write_words(command, (f"{use.typed}={words[1]}",)))
     if use.joined or not use.values:
         return Splice(use.start, use.end, write_words(command, (use.typed, *words[1:])))

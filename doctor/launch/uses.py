@@ -57,34 +57,40 @@ def read_uses(command: Command, table: FlagTable) -> tuple[FlagUse, ...]:
 
 def is_positional_model(command: Command) -> bool:
     """Tell whether the first argument is the model that `sglang serve MODEL` takes (since 0.5.6)."""
-    return bool(command.entry) and command.entry[-1].value == "serve" and is_value(command.arguments[0].value)
+    serves = bool(command.entry) and command.entry[-1].value == "serve"
+    return serves and not command.arguments[0].value.startswith("-")
 
 
 def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
     """Read the flag at the beginning of `words` with as many values as it takes."""
     first = words[0]
-    if is_value(first.value):
+    if is_value(first.value, table):
         return FlagUse("", Unknown(), (first,), joined=False, start=first.start, end=first.end)
     found = table.resolve(first.value)
     typed, equals, value = first.value.partition("=")
     if equals:
-        return FlagUse(typed, found, (first._replace(value=value),), joined=True, start=first.start, end=first.end)
-    values = list_values(words[1:], found)
+        only = first._replace(value=value)
+        return FlagUse(typed, found, (only,), joined=True, start=first.start, end=first.end)
+    values = list_values(words[1:], found, table)
     end = values[-1].end if values else first.end
     return FlagUse(typed, found, values, joined=False, start=first.start, end=end)
 
 
-def list_values(words: Sequence[Word], found: Resolution) -> tuple[Word, ...]:
+def list_values(words: Sequence[Word], found: Resolution, table: FlagTable) -> tuple[Word, ...]:
     """Return the words behind a flag that are its values; an unknown flag gets all up to the next one."""
     limit = len(words)
     if isinstance(found, Exact | Prefix) and not found.flag.takes_many:
         limit = int(found.flag.takes_value)
     count = 0
-    while count < min(limit, len(words)) and is_value(words[count].value):
+    while count < min(limit, len(words)) and is_value(words[count].value, table):
         count += 1
     return tuple(words[:count])
 
 
-def is_value(word: str) -> bool:
-    """Tell whether argparse takes a word for a value: no flag, a negative number, or with a blank in it."""
-    return not word.startswith("-") or word == "-" or _NEGATIVE.fullmatch(word) is not None or " " in word
+def is_value(word: str, table: FlagTable) -> bool:
+    """Tell whether argparse takes a word for a value: no dash, a negative number, or unknown with a blank."""
+    if not word.startswith("-") or word == "-":
+        return True
+    if not isinstance(table.resolve(word), Unknown):
+        return False
+    return _NEGATIVE.fullmatch(word) is not None or " " in word

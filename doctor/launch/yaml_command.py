@@ -37,7 +37,7 @@ def read_yaml(text: str) -> Command:
     """Parse the command of the first service or container that launches SGLang."""
     if not _HINT.search(text):
         node = read_flow(text, text.index("["), Node("command", 0, "flow", (), "", 0, ()))
-        if not node.scalars:
+        if not (mentions_sglang(node) or has_flags(node)):
             raise no_command()
         has_env = node.scalars[0].value == "env" and len(node.scalars) > 1
         place = EnvPlace("words", node.scalars[has_env].start, header="" if has_env else "env")

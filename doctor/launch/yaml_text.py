@@ -133,7 +133,7 @@ def read_scalar(text: str, at: int, stops: str) -> Scalar:
         return read_double(text, at)
     found = re.compile(rf"(?:(?! #)[^{re.escape(stops)}])*").match(text, at)
     value = found[0].rstrip() if found else ""
-    return Scalar(value, range(at, at + len(value) + 1), at, at + max(1, len(value)), ())
+    return Scalar(value, range(at, at + len(value) + 1), at, at + max(1, len(value)), ("y",))
 
 
 def read_single(text: str, start: int) -> Scalar:
@@ -167,7 +167,7 @@ def read_inline(text: str, start: int, node: Node, line_end: int) -> Node:
     first = read_scalar(text, start, stops="\n")
     rest = [line for line in node.lines if column_of(line) > node.column]
     scalar = join_lines([Line(start, first.value), *(strip_line(line) for line in rest)], " ")
-    return node._replace(scalars=(scalar,), end=rest[-1].end if rest else line_end)
+    return node._replace(scalars=(scalar._replace(quotes=("y",)),), end=rest[-1].end if rest else line_end)
 
 
 def strip_line(line: Line) -> Line:
