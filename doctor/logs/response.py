@@ -62,15 +62,16 @@ def read_response(data: bytes) -> Response:
     empty or binary file, broken JSON, and an error message of the server.
     """
     text = _decode_text(data[:MAX_RESPONSE], cut=len(data) > MAX_RESPONSE)
-    body = _drop_headers(text).strip("\ufeff \t\r\n")
+    text = _drop_headers(text)
+    body = text.strip("\ufeff \t\r\n")
     if not body:
         if len(text) < _SHORT_BLANK:
             raise DoctorError("the response file is empty", _SAVE_HINT)
         return _wrap_text(text)
     if body.startswith(_STREAM_STARTS):
         replies = list(_read_stream(body))
-        return _join_stream(replies) if replies else _wrap_text(body)
-    return _read_json(body)
+        return _join_stream(replies) if replies else _wrap_text(text)
+    return _read_json(body) or _wrap_text(text)
 
 
 def _wrap_text(text: str) -> Response:
@@ -168,7 +169,8 @@ def _share_tokens(tokens: int | None, choices: int) -> int | None:
     return None if tokens is None else tokens // max(choices, 1)
 
 
-def _read_json(body: str) -> Response:
+def _read_json(body: str) -> Response | None:
+    """Read JSON from the server; None when the text is not that, but perhaps JSON that the model wrote."""
     found, problem = _parse_objects(body)
     if len(found) == 1 and isinstance(found[0], str):
         return _wrap_text(found[0])
@@ -178,7 +180,7 @@ def _read_json(body: str) -> Response:
         return _join_stream(replies) if _is_chunk(objects[0]) else _join_replies(replies)
     if problem and body.startswith(("{", "[")) and any(mark in body for mark in _RESPONSE_MARKS):
         raise DoctorError(f"the response is not valid JSON: {problem}", _SAVE_HINT)
-    return _wrap_text(body)
+    return None
 
 
 def _is_chunk(value: Any) -> bool:
