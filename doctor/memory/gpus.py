@@ -61,7 +61,6 @@ TABLE: tuple[tuple[str, int, tuple[int, int]], ...] = (
     ("RTX 3080", 10240, (8, 6)),
     ("RTX 3090", 24576, (8, 6)),
     ("RTX 3090 Ti", 24564, (8, 6)),
-    ("Jetson AGX Orin", 62841, (8, 7)),
     ("L4", 23034, (8, 9)),
     ("L20", 46068, (8, 9)),
     ("L40", 46068, (8, 9)),
@@ -121,7 +120,7 @@ def find_gpu(name: str) -> Gpu:
 
 def split_name(name: str) -> frozenset[str]:
     """Return the words of a GPU's name that identify it."""
-    text = name[:100].lower().replace("-", " ").replace("_", " ").replace("gb", "gb ")
+    text = name[:100].lower().replace("-", " ").replace("_", " ")
     return frozenset(word for word in text.split() if word not in NOISE_WORDS)
 
 
