@@ -35,7 +35,12 @@ def apply_edits(command: Command, edits: Sequence[Edit], table: FlagTable | None
     flags = [edit for edit in edits if edit.kind == "flag"]
     known = table or load_table(None)
     uses = read_uses(command, known)
-    changes = [find_change(edit, uses, known, checked=table is not None) for edit in flags]
+    changes: list[Change] = []
+    for edit in flags:
+        change = find_change(edit, uses, known, checked=table is not None)
+        if edit.after is None:
+            uses = tuple(use for use in uses if use not in change.present)
+        changes.append(change)
     return apply_splices(command.text, list(edit_flags(command, changes)))
 
 
@@ -90,10 +95,13 @@ def replace_use(command: Command, change: Change) -> Iterator[Splice]:
     *earlier, use = change.present
     yield from (remove_use(command, other) for other in earlier)
     words = flag_words(change)
+    if is_ignored_form(use):
+        yield Splice(use.start, use.end, write_words(command, words))
+        return
     keeps_name = not change.flag or (use_flags(use) == (change.flag,) and is_same_form(use, change))
     if use.typed and not keeps_name:
         yield Splice(use.start, use.end, write_words(command, words))
-    elif [word.value for word in use.values] != list(words[1:]) or is_ignored_form(use):
+    elif [word.value for word in use.values] != list(words[1:]):
         yield set_values(command, use, words)
 
 
@@ -103,13 +111,13 @@ def is_same_form(use: FlagUse, change: Change) -> bool:
 
 
 def is_ignored_form(use: FlagUse) -> bool:
-    """Tell `--config=FILE`, which SGLang accepts and never reads: it looks for `--config` as a word of its own."""
-    return use.joined and use.dest == "config"
+    """Tell `--config=FILE` and `--conf FILE`: SGLang reads the file of the word `--config` alone."""
+    return use.dest == "config" and (use.joined or use.typed != "--config")
 
 
 def set_values(command: Command, use: FlagUse, words: tuple[str, ...]) -> Splice:
     """Replace the values of a use, keeping its name and its `=`."""
-    if use.joined and len(words) == 2 and not is_ignored_form(use):
+    if use.joined and len(words) == 2:
         return Splice(use.start, use.end, write_words(command, (f"{use.typed}={words[1]}",)))
     if use.joined or not use.values:
         return Splice(use.start, use.end, write_words(command, (use.typed, *words[1:])))

@@ -79,6 +79,9 @@ def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
 def list_values(words: Sequence[Word], found: Resolution, table: FlagTable) -> tuple[Word, ...]:
     """Return the words behind a flag that are its values; an unknown flag gets all up to the next one."""
     limit = len(words)
+    if words and isinstance(found, Exact | Prefix) and not found.flag.takes_value:
+        # `--enable-metrics true`: argparse refuses the word, and it belongs to nothing else
+        return tuple(words[: words[0].value.lower() in {"true", "false"}])
     if isinstance(found, Exact | Prefix) and not found.flag.takes_many:
         limit = int(found.flag.takes_value)
     count = 0
