@@ -28,7 +28,8 @@ class Case(NamedTuple):
 class Trial(NamedTuple):
     """A change to try: the arguments it sets (None removes one), its title, what it costs.
 
-    `gpus` and `is_empty` suppose another machine: so many GPUs, none of them used by others.
+    `gpus` and `is_empty` suppose another machine: so many GPUs, none of them used by others; `bits` supposes
+    a checkpoint of the same model with weights of so many bits.
     """
 
     settings: Mapping[str, object]
@@ -36,6 +37,7 @@ class Trial(NamedTuple):
     why: str
     gpus: int = 0
     is_empty: bool = False
+    bits: int = 0
 
 
 def find_changes(launch: Launch, plan: Plan) -> tuple[Change, ...]:
@@ -68,8 +70,7 @@ def try_first(case: Case, trials: Iterator[Trial]) -> tuple[str, Change] | None:
 
 def try_one(launch: Launch, trial: Trial) -> tuple[str, Trial]:
     """Return the verdict on a trial; when only its fraction is wrong, on the trial with the right one."""
-    machine = launch.machine._replace(gpus=trial.gpus or launch.machine.gpus)
-    supposed = launch._replace(machine=machine._replace(gpu_free=None) if trial.is_empty else machine)
+    supposed = suppose(launch, trial)
     result = evaluate(supposed, apply_trial(launch.arguments, trial))
     low, high = result.window
     if result.verdict == "fits" or low > high or "mem_fraction_static" in trial.settings:
@@ -78,6 +79,17 @@ def try_one(launch: Launch, trial: Trial) -> tuple[str, Trial]:
     second = trial._replace(settings={**trial.settings, "mem_fraction_static": middle})
     verdict = evaluate(supposed, apply_trial(launch.arguments, second)).verdict
     return (verdict, second) if verdict == "fits" else (result.verdict, trial)
+
+
+def suppose(launch: Launch, trial: Trial) -> Launch:
+    """Return the launch on the machine and with the checkpoint that the trial supposes."""
+    machine = launch.machine._replace(gpus=trial.gpus or launch.machine.gpus)
+    files = launch.files
+    if trial.bits:
+        quantized = {"quant_method": "awq", "bits": trial.bits, "group_size": 128}
+        whole = {**files.config.whole, "quantization_config": quantized}
+        files = files._replace(config=cfg.make_config(whole))
+    return launch._replace(machine=machine._replace(gpu_free=None) if trial.is_empty else machine, files=files)
 
 
 def apply_trial(arguments: Mapping[str, object], trial: Trial) -> dict[str, object]:
@@ -179,7 +191,7 @@ def try_more_gpus(case: Case) -> Iterator[Trial]:
 
 
 def try_quantization(case: Case) -> Iterator[Trial]:
-    """Try online fp8 for a checkpoint that is not quantized (sm80 on, natively from sm89)."""
+    """Try online fp8 for an unquantized checkpoint (sm80 on, natively from sm89), then a 4-bit one."""
     launch = case.launch
     gpu = launch.machine.gpu
     quantized = bool(launch.files.quantization) or "quantization_config" in launch.files.config.whole
@@ -187,6 +199,8 @@ def try_quantization(case: Case) -> Iterator[Trial]:
         return
     why = "half the weight bytes; a checkpoint quantized beforehand loads faster and is more precise"
     yield Trial({"quantization": "fp8"}, "quantize the weights to fp8 while loading", why)
+    title = "serve a 4-bit checkpoint of this model (AWQ, GPTQ)"
+    yield Trial({}, title, "a quarter of the weight bytes, less precise", bits=4)
 
 
 def try_offload(case: Case) -> Iterator[Trial]:

@@ -64,6 +64,9 @@ KEYS = {
     "attention.head_count": "num_attention_heads",
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
+    "attention.key_length_mla": "qk_head_dim",
+    "attention.value_length_mla": "v_head_dim",
+    "rope.dimension_count": "qk_rope_head_dim",
     "attention.kv_lora_rank": "kv_lora_rank",
     "attention.q_lora_rank": "q_lora_rank",
     "attention.sliding_window": "sliding_window",
@@ -73,6 +76,19 @@ KEYS = {
     "expert_used_count": "num_experts_per_tok",
     "expert_feed_forward_length": "moe_intermediate_size",
     "leading_dense_block_count": "first_k_dense_replace",
+}
+
+
+# model_type values of config.json for architectures that GGUF writes differently.
+MODEL_TYPES = {
+    "qwen2moe": "qwen2_moe",
+    "qwen3moe": "qwen3_moe",
+    "qwen3next": "qwen3_next",
+    "deepseek2": "deepseek_v3",
+    "gpt-oss": "gpt_oss",
+    "glm4moe": "glm4_moe",
+    "minimax-m2": "minimax_m2",
+    "seed_oss": "seed_oss",
 }
 
 
@@ -160,13 +176,26 @@ def read_tensor(file: BinaryIO) -> Tensor:
 def make_config(metadata: Mapping[str, object]) -> dict[str, object]:
     """Return the metadata under the names that config.json uses."""
     kind = cfg.get_text(metadata, "general.architecture")
-    result: dict[str, object] = {"model_type": kind, "quantization_config": {"quant_method": "gguf"}}
-    for key, name in KEYS.items():
+    name = MODEL_TYPES.get(kind, kind)
+    result: dict[str, object] = {"model_type": name, "quantization_config": {"quant_method": "gguf"}}
+    for key, target in KEYS.items():
         value = metadata.get(f"{kind}.{key}")
         number = max(value, default=None) if isinstance(value, list) else value
         if isinstance(number, int):
-            result[name] = number
+            result[target] = number
     tokens = metadata.get("tokenizer.ggml.tokens")
     if isinstance(tokens, range) and "vocab_size" not in result:
         result["vocab_size"] = len(tokens)
-    return result
+    return fix_latent(result)
+
+
+def fix_latent(data: dict[str, object]) -> dict[str, object]:
+    """Return the mapping with the widths of latent attention as config.json names them.
+
+    Without a latent rank the rotary width belongs to ordinary heads and is left out.
+    """
+    rope = cfg.get_int(data, "qk_rope_head_dim")
+    whole = cfg.get_int(data, "qk_head_dim", "head_dim")
+    if "kv_lora_rank" not in data or rope is None or whole is None:
+        return {name: value for name, value in data.items() if not name.startswith("qk_")}
+    return {**data, "qk_nope_head_dim": max(1, whole - rope), "n_routed_experts": data.get("num_experts", 0)}

@@ -145,6 +145,26 @@ def describe_machine(gpu: str, gpus: int = 1, ram: str = "") -> Machine:
     return Machine(find_gpu(gpu), max(1, gpus), ram=memory, ram_available=memory)
 
 
+# First capability x 10 of each generation, its name, and what it has beside float16 (NVIDIA's architecture
+# papers; attention backends by SGLang's own default, model_override_base.py 0.5.23).
+GENERATIONS: tuple[tuple[int, str, str], ...] = (
+    (120, "Blackwell (RTX)", "bf16, fp8, fp4; FlashInfer attention"),
+    (100, "Blackwell", "bf16, fp8, fp4; TensorRT-LLM attention"),
+    (90, "Hopper", "bf16, fp8; fp4 as weights only; FlashAttention 3"),
+    (89, "Ada", "bf16, fp8; FlashInfer attention"),
+    (80, "Ampere", "bf16; fp8 as weights only; FlashInfer attention"),
+    (75, "Turing", "no bf16; FlashInfer attention"),
+    (0, "older than Turing", "not supported by SGLang"),
+)
+
+
+def describe_generation(gpu: Gpu) -> str:
+    """Return the generation's name, capability and what it supports."""
+    level = gpu.capability[0] * 10 + gpu.capability[1]
+    _, name, features = next(row for row in GENERATIONS if level >= row[0])
+    return f"{name}, sm{level}: {features}"
+
+
 # Lowest capability x 10 for a --quantization value or a checkpoint's method (get_min_capability, 0.5.23), and
 # the one from which it runs natively instead of as weight-only Marlin.
 MINIMUM = {

@@ -10,10 +10,11 @@ from doctor.errors import DoctorError
 from doctor.memory import config as cfg
 from doctor.memory.build import Choice, build_model, choose_family
 from doctor.memory.gpus import Machine, make_gpu
-from doctor.memory.parallel import ONE_RANK, Ranks, resolve_ranks
+from doctor.memory.headers import read_headers
+from doctor.memory.parallel import ONE_RANK, Ranks, resolve_ranks, share
 from doctor.memory.quant import Quant, read_quant
 from doctor.memory.reading import Files, read_files
-from doctor.memory.shapes import Model
+from doctor.memory.shapes import Model, Param
 from doctor.memory.units import MIB
 from doctor.memory.versions import parse_version
 from doctor.memory.weights import (
@@ -30,6 +31,7 @@ class Launch(NamedTuple):
     """What is known before any size is computed.
 
     `counted` is None unless all headers were read, `factors` None unless they contradict the config.
+    `draft_bytes` are the weight files of a draft model in a folder of its own, 0 without one.
     """
 
     files: Files
@@ -40,6 +42,7 @@ class Launch(NamedTuple):
     arguments: Mapping[str, object]
     machine: Machine
     version: str
+    draft_bytes: int
     notes: tuple[str, ...]
 
 
@@ -62,8 +65,17 @@ def prepare_launch(path: Path, arguments: Mapping[str, object], machine: Machine
     if files.headers.complete and files.headers.tensors:
         counted = count_tensors(files.headers.tensors, len(whole.layers))
         factors = compare_parts(counted, whole)
-    launch = Launch(files, choice, counted, factors, whole, arguments, machine, version, ())
+    draft = measure_draft(arguments)
+    launch = Launch(files, choice, counted, factors, whole, arguments, machine, version, draft, ())
     return launch._replace(notes=tuple(list_reading_notes(launch)))
+
+
+def measure_draft(arguments: Mapping[str, object]) -> int:
+    """Return the bytes of the draft model's weight files, 0 when it is no local folder of its own."""
+    path = cfg.get_text(arguments, "speculative_draft_model_path", "speculative_draft_model")
+    if not path or path == cfg.get_text(arguments, "model_path"):
+        return 0
+    return read_headers(Path(path)).file_bytes
 
 
 def build_whole(files: Files, choice: Choice, arguments: Mapping[str, object]) -> Model:
@@ -95,10 +107,16 @@ def build_on_ranks(launch: Launch, arguments: Mapping[str, object]) -> tuple[Mod
     quant = read_quant(config, launch.files.quantization, wanted, cfg.get_text(arguments, "dtype"))
     settings = (arguments, parse_version(launch.version))
     model = build_model(config, launch.choice, ranks, quant, settings)
-    if launch.counted is None or launch.factors is None:
-        return model, ranks, quant
-    extras = list_extras(launch.counted, launch.whole, ranks)
-    return scale_model(model, launch.factors, extras), ranks, quant
+    extras = make_draft_params(launch, ranks)
+    if launch.counted is not None and launch.factors is not None:
+        extras += list_extras(launch.counted, launch.whole, ranks)
+    return scale_model(model, launch.factors or {}, extras), ranks, quant
+
+
+def make_draft_params(launch: Launch, ranks: Ranks) -> tuple[Param, ...]:
+    """Return one rank's share of a separate draft model."""
+    size = share(launch.draft_bytes, ranks.tp)
+    return (Param("(draft model)", "draft model", size, "as stored"),) if launch.draft_bytes else ()
 
 
 def describe_cpu_machine(machine: Machine) -> Machine:

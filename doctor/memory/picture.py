@@ -70,7 +70,8 @@ def render_gpu(plan: Plan, width: int) -> Iterator[str]:
         yield from render_weights(plan, width)
         return
     yield ""
-    yield f"Each GPU: {format_size(plan.gpu_total)}"
+    support = f" ({plan.gpu_support})" if plan.gpu_support else ""
+    yield from wrap(f"Each GPU: {format_size(plan.gpu_total)}{support}", width, "")
     yield from render_table(plan.gpu_rows, plan.gpu_total, width)
     yield from render_weights(plan, width)
 

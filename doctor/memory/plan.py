@@ -16,7 +16,7 @@ from doctor.memory.budget import (
     list_gpu_rows,
 )
 from doctor.memory.fraction import Defaults, Subject, choose_defaults
-from doctor.memory.gpus import Machine, check_gpu
+from doctor.memory.gpus import Machine, check_gpu, describe_generation
 from doctor.memory.host import (
     find_host_faults,
     get_host_limit,
@@ -48,6 +48,7 @@ class Plan(NamedTuple):
     verdict: str
     reasons: tuple[str, ...]
     gpu: str
+    gpu_support: str
     gpus_needed: int
     gpu_total: int
     gpu_rows: tuple[Row, ...]
@@ -102,6 +103,7 @@ def evaluate(launch: Launch, arguments: Mapping[str, object]) -> Plan:
         verdict=choose_verdict(machine, faults, warnings),
         reasons=tuple(faults or warnings),
         gpu=machine.gpu.name if machine.gpu else "",
+        gpu_support=describe_generation(machine.gpu) if machine.gpu and any(machine.gpu.capability) else "",
         gpus_needed=count_gpus(setting.ranks),
         gpu_total=machine.gpu.usable if machine.gpu else 0,
         gpu_rows=list_gpu_rows(budget, machine),
@@ -248,7 +250,8 @@ def describe_uncounted(arguments: Mapping[str, object], ranks: Ranks) -> list[st
     notes = []
     draft = cfg.get_text(arguments, "speculative_draft_model_path", "speculative_draft_model")
     if draft and draft != cfg.get_text(arguments, "model_path"):
-        notes.append(f"the draft model {draft[:80]} is not counted: plan it on its own and add its weights")
+        what = "the KV cache of the draft model" if Path(draft).is_dir() else f"the draft model {draft[:80]}"
+        notes.append(f"{what} is not counted")
     if arguments.get("lora_paths") or cfg.get_flag(arguments, "enable_lora"):
         notes.append("LoRA adapters are not counted")
     if cfg.get_flag(arguments, "enable_symm_mem"):

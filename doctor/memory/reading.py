@@ -46,7 +46,8 @@ def read_files(path: Path) -> Files:
 def read_gguf_files(path: Path) -> Files:
     """Read a GGUF file's header."""
     data, tensors, file_bytes = read_gguf(path)
-    return Files(cfg.make_config(data), {}, Headers(tensors, file_bytes, complete=True, notes=()), ())
+    headers = Headers(tensors, file_bytes, complete=True, notes=())
+    return Files(cfg.make_config(fill_tied(data, headers)), {}, headers, ())
 
 
 def read_folder(folder: Path) -> Files:
@@ -67,7 +68,17 @@ def read_folder(folder: Path) -> Files:
     if not headers.tensors and not headers.notes:
         notes.append(describe_no_weights(folder))
     filled, found = fill_sizes(data, headers.tensors)
-    return Files(cfg.make_config(filled), read_quant_file(folder, notes), headers, (*notes, *found))
+    config = cfg.make_config(fill_tied(filled, headers))
+    return Files(config, read_quant_file(folder, notes), headers, (*notes, *found))
+
+
+def fill_tied(data: Mapping[str, object], headers: Headers) -> Mapping[str, object]:
+    """Add tie_word_embeddings when the config is silent and the files have no output head."""
+    text = cfg.make_config(data).text
+    silent = "tie_word_embeddings" not in data and "tie_word_embeddings" not in text
+    if not silent or not headers.complete or any(classify(t.name)[1] == "head" for t in headers.tensors):
+        return data
+    return {**data, "tie_word_embeddings": True}
 
 
 def describe_no_weights(folder: Path) -> str:

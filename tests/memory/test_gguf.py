@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
 from doctor.memory.gguf import read_gguf
+from doctor.memory.plan import plan_model
 from doctor.memory.reading import read_files
+
+from .helpers import H200, get_row
 
 
 def pack_string(text):
@@ -67,6 +70,38 @@ def test_read_files_of_a_folder_with_only_a_gguf(tmp_path):
     files = read_files(tmp_path)
     assert files.headers.complete
     assert files.config.text["hidden_size"] == 256
+
+
+def test_plan_of_a_gguf_file_takes_sizes_from_its_header(tmp_path):
+    (tmp_path / "m.gguf").write_bytes(pack_gguf(METADATA, TENSORS))
+    plan = plan_model(tmp_path / "m.gguf", {}, H200, "0.5.23")
+    assert plan.bytes_per_token == 2 * 2 * 2 * 64 * 2
+    # No output head in the file: the embedding serves as one.
+    assert get_row(plan.weights, "head") == 0
+    assert get_row(plan.weights, "embedding") == 1536
+
+
+def test_read_gguf_of_latent_attention_names_its_widths(tmp_path):
+    latent = {
+        "general.architecture": "deepseek2",
+        "deepseek2.attention.kv_lora_rank": 512,
+        "deepseek2.attention.key_length": 576,
+        "deepseek2.attention.key_length_mla": 192,
+        "deepseek2.attention.value_length_mla": 128,
+        "deepseek2.rope.dimension_count": 64,
+        "deepseek2.expert_count": 64,
+    }
+    path = tmp_path / "m.gguf"
+    path.write_bytes(pack_gguf(latent, []))
+    data, _, _ = read_gguf(path)
+    assert (data["model_type"], data["qk_nope_head_dim"], data["v_head_dim"]) == ("deepseek_v3", 128, 128)
+    assert data["n_routed_experts"] == 64
+
+
+def test_read_gguf_of_ordinary_heads_drops_the_rotary_width(tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(pack_gguf({**METADATA, "llama.rope.dimension_count": 64}, []))
+    assert "qk_rope_head_dim" not in read_gguf(path)[0]
 
 
 @pytest.mark.parametrize("raw", [b"", b"GGUF", b"GGML" + b"\0" * 60, b"GGUF" + struct.pack("<IQQ", 3, 1 << 50, 1)])

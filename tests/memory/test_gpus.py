@@ -66,6 +66,22 @@ def test_describe_machine_of_words():
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Tesla V100 32GB", "older than Turing"),
+        ("Tesla T4", "no bf16"),
+        ("A100 80GB", "fp8 as weights only"),
+        ("RTX 4090", "Ada, sm89: bf16, fp8"),
+        ("H200", "FlashAttention 3"),
+        ("B300", "Blackwell, sm103"),
+        ("RTX 5090", "Blackwell (RTX), sm120: bf16, fp8, fp4"),
+    ],
+)
+def test_describe_generation(name, words):
+    assert words in gpus.describe_generation(gpus.find_gpu(name))
+
+
+@pytest.mark.parametrize(
     ("name", "method", "notes"),
     [
         ("H200", "", 0),

@@ -50,6 +50,10 @@ def test_render_plan_shows_every_number_a_user_compares():
         assert part in text
 
 
+def test_render_plan_says_what_the_generation_supports():
+    assert "(Hopper, sm90: bf16, fp8;" in render_plan(PLANS["fits"](), 120)
+
+
 def test_render_plan_names_what_is_missing():
     text = render_plan(PLANS["does not fit"](), 100)
     assert "! missing" in text

@@ -347,6 +347,21 @@ def test_plan_names_what_it_does_not_count():
     assert any("/d is not counted" in note for note in plan.notes)
 
 
+def test_plan_of_a_silent_config_without_a_head_in_the_files_ties_them(tmp_path):
+    data = {key: value for key, value in LLAMA.items() if key != "tie_word_embeddings"}
+    write_model(tmp_path, data, [tensor for tensor in list_llama_tensors() if tensor[0] != "lm_head.weight"])
+    assert get_row(plan_model(tmp_path, {}, H200, "0.5.23").weights, "head") == 0
+
+
+def test_plan_counts_a_draft_model_in_a_folder_of_its_own(tmp_path):
+    folder = tmp_path / "draft"
+    folder.mkdir()
+    write_model(folder)
+    plan = plan_fixture("dense8b", speculative_algorithm="EAGLE3", speculative_draft_model_path=str(folder))
+    assert get_row(plan.weights, "draft model") == (folder / "model.safetensors").stat().st_size
+    assert any("KV cache of the draft model" in note for note in plan.notes)
+
+
 def test_to_data_is_json():
     plan = plan_fixture("dense90b")
     data = json.loads(json.dumps(to_data(plan)))
