@@ -132,7 +132,8 @@ def check_devices(env: Sequence[Assignment], values: Values) -> Iterator[Problem
     if len(devices) >= needed or values.read("device") not in {None, "cuda"}:
         return
     message = f"CUDA_VISIBLE_DEVICES shows {len(devices)} GPU(s), but the flags need {needed} on this node"
-    fixes = shrink_tp(values, len(devices), needed)
+    hides_all = (Edit("env", "CUDA_VISIBLE_DEVICES", visible[-1], None),)
+    fixes = shrink_tp(values, len(devices), needed) if devices else hides_all
     yield Problem("devices", "error", "CUDA_VISIBLE_DEVICES", message, fixes)
 
 
@@ -156,6 +157,6 @@ def count_devices(values: Values) -> int | None:
 def shrink_tp(values: Values, visible: int, needed: int) -> tuple[Edit, ...]:
     """Return the edit to the largest power of two of tp ranks that fits, when nothing else multiplies them."""
     tp = values.read("tp_size")
-    if not visible or tp != needed:
+    if tp != needed:
         return ()
     return (Edit("flag", "--tp-size", str(tp), str(1 << (visible.bit_length() - 1))),)

@@ -25,9 +25,14 @@ def check_uses(uses: Sequence[FlagUse], table: FlagTable, entry: str) -> Iterato
         if use.typed and not is_for_entry(use.typed, entry):
             yield from check_use(use, table)
     yield from check_repeats(uses)
-    is_complete = any(use.dest in {"model_path", "config", "help"} for use in uses)
+    is_complete = any(use.dest in {"model_path", "config", "help"} or is_left_open(use) for use in uses)
     if entry and not is_complete:
         yield Problem("missing", "error", "--model-path", "no model is given")
+
+
+def is_left_open(use: FlagUse) -> bool:
+    """Tell a word such as `...` or `"${ARGS[@]}"` that stands for flags."""
+    return not use.typed and is_open(use.values[0].value)
 
 
 def is_for_entry(typed: str, entry: str) -> bool:

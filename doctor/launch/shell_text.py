@@ -17,7 +17,7 @@ _OPERATOR = re.compile(r"\d?>>|\d?>\||\d?>&\d?|\d?<&\d?|&>>?|\d?>|<<<|<<-?|\d?<|
 _BLANK = re.compile(r"(?:[^\S\n]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;()<>]+")
 # `<model>` in a command from a documentation page; a shell would read it as two redirections.
-_PLACEHOLDER = re.compile(r"<[A-Za-z][\w./-]{0,60}>")
+_PLACEHOLDER = re.compile(r"<[A-Za-z](?:[\w ./-]{0,60}\w)?>")
 # What a backslash escapes inside double quotes; before anything else it is an ordinary character.
 _ESCAPED = frozenset('"\\$`\n')
 

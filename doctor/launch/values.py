@@ -59,8 +59,8 @@ def read_use_value(use: FlagUse, flag: Flag) -> Any:
 
 
 def is_open(word: str) -> bool:
-    """Tell whether the shell or the reader still has to fill something in: `$NAME`, `<model>`."""
-    return "$" in word or "`" in word or (word.startswith("<") and word.endswith(">"))
+    """Tell whether the shell or the reader still has to fill something in: `$NAME`, `<model>`, `...`."""
+    return "$" in word or "`" in word or word in {"...", "\u2026"} or (word[:1] == "<" and word[-1:] == ">")
 
 
 def convert(word: str, kind: str) -> Any:
