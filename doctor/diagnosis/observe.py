@@ -8,7 +8,7 @@ from doctor.diagnosis.match import Hit, Index, Probe, apply_probe
 from doctor.logs.events import EventParser
 from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark
 from doctor.logs.fences import FenceFilter
-from doctor.logs.kinds import Numbered, route_block
+from doctor.logs.kinds import Numbered, Router
 from doctor.logs.lines import Block
 from doctor.logs.records import RawRecord, Record, RecordReader, parse_record
 
@@ -112,6 +112,7 @@ class Observer:
         self._records.append(0)
         self._sizes.append(0)
         self._reader = RecordReader()
+        self._router = Router()
         self._fences = FenceFilter(name)
 
     def feed(self, block: Block) -> None:
@@ -119,10 +120,10 @@ class Observer:
         self._cut += block.cut
         if not block.lines:
             return
-        routed = route_block(block, self._stats)
-        self._stats += routed.stat_count
-        self._access += routed.access_count
-        self._records[-1] += routed.stat_count + routed.access_count
+        routed = self._router.route(block)
+        self._stats += routed.batches
+        self._access += routed.accesses
+        self._records[-1] += routed.batches + routed.accesses
         self._last_line = block.lines[-1] or self._last_line
         others = self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
         for raw in self._reader.feed(others):

@@ -1,7 +1,7 @@
 """Route lines by kind before any rule sees them: batch lines, access lines and logged requests never match a rule.
 
-The loop here is the hot path of `doctor explain`: two bounded `find`s and a slice per line. Everything it sets aside
-is a few percent of a real log; the rest of the pipeline may be as careful as it likes.
+`drop_plain` is the hot path of `doctor explain`: a few C calls per line, measured to be about as fast as ripgrep.
+What it leaves is one or two percent of a real log; the rest of the pipeline may be as careful as it likes.
 """
 
 from __future__ import annotations
@@ -14,57 +14,95 @@ ECHO = b"\x01"
 """Stands in for a logged request (`--log-requests`): its text is the users', never evidence."""
 
 _PREFIX = 160
-"""How far a container, journal or Ray prefix may push a batch line's marker to the right, in bytes."""
+"""How far a container, journal or Ray prefix may push a marker to the right, in bytes."""
 
 _LONGEST_STAT = 1000
 """A longer "batch line" is a paste that lost its newlines."""
 
-_STATS_ALL = 4096
-_STATS_EVERY = 64
-"""Batch lines kept for the runtime facts: the first 4,096, then every 64th (one per ~40 s at one line per 0.6 s)."""
+_SHORT_STAT = 172
+"""A batch line has 150 bytes or more and a second record at least 23: a shorter line cannot hold both."""
+
+_ALL_LINES = 4096
+_EVERY = 512
+"""Batch lines kept for the runtime facts: those of the first 4,096 lines, then of every 512th."""
+
+_OK = b'" 200 OK'
+_DECODE = b"Decode batch, #"
 
 Numbered = tuple[int, bytes]
 
 
 class Routed(NamedTuple):
-    """One block's lines by kind: those to read with care, the kept batch lines, and the counts of the others."""
+    """One block's lines by kind: those to read with care, the kept batch lines, and how many were set aside."""
 
     others: list[Numbered]
     stats: list[Numbered]
-    stat_count: int
-    access_count: int
+    batches: int
+    accesses: int
 
 
-def route_block(block: Block, stats_seen: int) -> Routed:
-    """Split a block by kind; `stats_seen` is the number of batch lines before it (it decides which are kept)."""
-    others: list[Numbered] = []
-    stats: list[Numbered] = []
-    access = 0
-    seen = stats_seen
-    glued = block.glued
-    number = block.first - 1
-    for line in block.lines:
-        number += 1
-        if line.find(b" batch, #", 20, _PREFIX) > 0 and is_whole_stat(line, glued):
-            seen += 1
-            if seen <= _STATS_ALL or not seen % _STATS_EVERY:
-                stats.append((number, line))
-        elif line[-8:] == b'" 200 OK' and (not glued or line.count(b"[20") < 2):
-            access += 1
-        elif len(line) > 200 and is_request_echo(line):
-            others.append((number, ECHO))
+class Router:
+    """Routes the blocks of one file; remembers only in which column this log's batch lines start."""
+
+    def __init__(self) -> None:
+        self._column = 0
+
+    def route(self, block: Block) -> Routed:
+        """Split a block by kind. The result depends on the lines alone, not on where blocks begin."""
+        lines, first = block.lines, block.first
+        if first > _ALL_LINES and self._column:
+            candidates = drop_plain(lines, self._column)
+            dropped = len(lines) - len(candidates)
+            sampled = [index for index in range(-first % _EVERY, len(lines), _EVERY) if _is_stat(lines[index])]
+            stats = [(first + index, lines[index]) for index in sampled]
         else:
-            others.append((number, line))
-    return Routed(others, stats, seen - stats_seen, access)
+            candidates, dropped, stats = range(len(lines)), 0, []
+        others: list[Numbered] = []
+        batches = accesses = 0
+        for index in candidates:
+            line = lines[index]
+            if _is_stat(line):
+                batches += 1
+                if first + index <= _ALL_LINES:
+                    stats.append((first + index, line))
+                self._column = self._column or max(line.find(_DECODE), 0)
+            elif line[-8:] == _OK and line.find(b"[20", 21) < 0:
+                accesses += 1
+            elif len(line) > _PREFIX and is_request_echo(line):
+                others.append((first + index, ECHO))
+            else:
+                others.append((first + index, line))
+        return Routed(others, stats, batches + dropped, accesses)
 
 
-def is_whole_stat(line: bytes, glued: bool) -> bool:
-    """True when the line is one batch line and nothing else was pasted to its end."""
-    return len(line) < _LONGEST_STAT and not (glued and line.count(b"[20") > 1)
+def drop_plain(lines: list[bytes], column: int) -> list[int]:
+    """List the lines that are neither plain decode lines (which start in `column`) nor plain 200 access lines.
+
+    Slices compare faster than `startswith`, and a search for one byte is cheap (measured: 120 ns a line in all).
+    """
+    head, tail = slice(column, column + len(_DECODE)), slice(-len(_OK), None)
+    return [
+        index
+        for index, line in enumerate(lines)
+        if not (
+            (len(line) < _SHORT_STAT or line.find(b"[", 1) < 0)
+            if line[head] == _DECODE
+            else line[tail] == _OK and line.find(b"[", 1) < 0
+        )
+    ]
+
+
+def _is_stat(line: bytes) -> bool:
+    """True when the line is one batch line (of 0.5.6 or later) and nothing else was pasted to its end."""
+    return (
+        line.find(b" batch, #", 20, _PREFIX) > 0
+        and len(line) < _LONGEST_STAT
+        and (line.find(b"[", 21) < 0 or line.count(b"[20") < 2)  # noqa: PLR2004 - its own prefix
+    )
 
 
 _ECHO_MARKERS = (b"Receive: obj=", b"Finish: obj=", b"Receive OpenAI: obj=", b'"event": "request.')
-"""`--log-requests` as text and as JSON (`srt/utils/request_logger.py`, 0.4.6 to 0.5.23); always over 200 bytes long."""
+"""`--log-requests` as text and as JSON (`srt/utils/request_logger.py`, 0.4.6 to 0.5.23); always over 160 bytes long."""
 
 
 def is_request_echo(line: bytes) -> bool:

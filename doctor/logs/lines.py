@@ -15,14 +15,10 @@ _STAMP = b"[20"
 
 
 class Block(NamedTuple):
-    """Consecutive lines: the number of the first, the lines, and what may be odd about them.
-
-    `glued` is true when some line may hold a second record; `cut` counts bytes dropped from an oversized line.
-    """
+    """Consecutive lines: the number of the first and the lines; `cut` counts bytes dropped from an oversized line."""
 
     first: int
     lines: list[bytes]
-    glued: bool = False
     cut: int = 0
 
 
@@ -37,6 +33,14 @@ class LineCutter:
 
     def feed(self, chunk: bytes) -> Iterator[Block]:
         """Yield the lines that this chunk completes."""
+        if not self._dropping and not _is_special(chunk) and not _is_special(self._rest):
+            lines = chunk.split(b"\n")
+            if len(lines) > 1 and len(self._rest) + len(lines[0]) <= MAX_LINE:
+                lines[0] = self._rest + lines[0]
+                self._rest = lines.pop()
+                yield Block(self._number, lines)
+                self._number += len(lines)
+                return
         self._rest += chunk
         if self._dropping:
             yield from self._drop()
@@ -48,7 +52,7 @@ class LineCutter:
                 self._number = max(self._number, block.first + len(block.lines))
         while len(self._rest) > MAX_LINE and not self._dropping:
             piece, self._rest, self._dropping = _cut_piece(self._rest)
-            yield Block(self._number, [clean_bytes(piece)], glued=True)
+            yield Block(self._number, [clean_bytes(piece)])
             if self._dropping:
                 yield from self._drop()
 
@@ -75,14 +79,18 @@ def read_blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
     yield from cutter.finish()
 
 
+def _is_special(text: bytes) -> bool:
+    """True when `clean_bytes` would have something to do."""
+    return b"\x1b" in text or b"\r" in text or b"\0" in text
+
+
 def _split_lines(text: bytes, number: int) -> Iterator[Block]:
     """Split whole lines; a line above `MAX_LINE` is cut into pieces under its own number."""
     if len(text) > MAX_LINE and max(map(len, text.split(b"\n"))) > MAX_LINE:
         yield from _split_oversized(text.split(b"\n"), number)
         return
     text = clean_bytes(text)
-    heads = text.count(b"\n" + _STAMP) + text.startswith(_STAMP)
-    yield Block(number, text.split(b"\n"), glued=text.count(_STAMP) != heads)
+    yield Block(number, text.split(b"\n"))
 
 
 def _split_oversized(lines: list[bytes], number: int) -> Iterator[Block]:
@@ -90,13 +98,13 @@ def _split_oversized(lines: list[bytes], number: int) -> Iterator[Block]:
         rest, cut = line, 0
         while len(rest) > MAX_LINE:
             piece, rest, dropping = _cut_piece(rest)
-            yield Block(number, [clean_bytes(piece)], glued=True)
+            yield Block(number, [clean_bytes(piece)])
             if dropping:
                 rest, skipped, still = _skip_to_boundary(rest)
                 cut += skipped
                 if still:
                     cut, rest = cut + len(rest), b""
-        yield Block(number, [clean_bytes(rest)], glued=True, cut=cut)
+        yield Block(number, [clean_bytes(rest)], cut=cut)
         number += 1
 
 

@@ -59,6 +59,7 @@ class RawRecord(NamedTuple):
     lines: list[Numbered]
 
 
+_STAMP = b"[20"
 _QUOTE = re.compile(rb"(?:> ?)+")
 _CONTAINER = re.compile(
     rb"""
@@ -103,12 +104,14 @@ class RecordReader:
     def feed(self, lines: Iterable[Numbered]) -> Iterator[RawRecord]:
         """Yield the records that these lines complete."""
         for number, line in lines:
-            if line is ECHO:
+            if line[:3] == _STAMP and line.find(_STAMP, 3) < 0 and b"\r" not in line:
+                yield from self._start("", number, line)  # most lines, by far
+            elif line is ECHO:
                 yield from self._start("", number, line)
-                continue
-            process, rest = strip_container(line)
-            for piece in split_pieces(rest):
-                yield from self._add(process, number, piece)
+            else:
+                process, rest = strip_container(line)
+                for piece in split_pieces(rest):
+                    yield from self._add(process, number, piece)
 
     def finish(self) -> Iterator[RawRecord]:
         """Yield what is still open at the end of the input."""
