@@ -120,7 +120,8 @@ LLAMA4 = {
     },
 }  # fmt: skip
 
-# Model, config, published parameters (two bytes each) or, for quantized ones, published bytes.
+# Model, config, published parameters (two bytes each) or, for quantized ones, bytes. DeepSeek-V3's are its
+# 671 026 million parameters at one byte, two in embedding and head, and their scales; GLM's leave the draft out.
 PUBLISHED = [
     ("Llama-3.1-8B", shape("LlamaForCausalLM", 4096, 14336, 32, 32, 8, 128256), 2 * 8_030_261_248),
     ("Llama-3.1-70B", shape("LlamaForCausalLM", 8192, 28672, 80, 64, 8, 128256), 2 * 70_553_706_496),
