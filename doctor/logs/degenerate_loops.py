@@ -97,7 +97,7 @@ def _guess_periods(text: str) -> set[int]:
         distances[index - seen.get(gram, index)] += 1
         seen[gram] = index
     del distances[0]
-    return {period for period, _ in distances.most_common(_PERIODS_TRIED)} | {1}
+    return {period for period, _ in distances.most_common(_PERIODS_TRIED)} | set(range(1, _SHORT_GRAM))
 
 
 def _find_stretch(text: str, period: int) -> tuple[int, int]:

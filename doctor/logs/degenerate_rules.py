@@ -2,7 +2,7 @@
 
 The values were set on two sides. Healthy: 36 800 pieces of 300 to 8000 characters of real files (prose and short
 phrases in 100 languages, code in 12 languages, data, manual pages) and the texts in fixtures/responses/healthy.
-Degenerate: the recorded answers, and random tokens drawn from vocabularies of 32 000 and 131 000 tokens.
+Degenerate: the recorded answers, and random tokens drawn from vocabularies of 32 000 and 150 000 tokens.
 A comment gives the closest healthy value where it is not obvious.
 """
 

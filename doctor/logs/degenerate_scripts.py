@@ -15,7 +15,6 @@ _RUN = re.compile(rf"(?:[^\W\d_]|[{_MARKS}])+")
 _UNSPACED = frozenset({"HAN", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"})
 """Writing systems without spaces, or with endings on foreign words: Latin words are glued to them every day."""
 
-
 _HAN_NAMES = ("CJK ", "HIRAGANA ", "KATAKANA ", "KATAKANA-HIRAGANA ", "HALFWIDTH KATAKANA ", "BOPOMOFO ")
 _SHARED = frozenset({"MODIFIER", "FULLWIDTH", "MATHEMATICAL"})
 

@@ -35,7 +35,6 @@ các những với yang dan ini itu untuk dengan tidak dari pada adalah wa kwa k
 _FUNCTION_WORDS = frozenset(_FREQUENT.split())
 """Most frequent words of 20 languages: at least a tenth of any prose in them, by chance 3 % of random tokens."""
 
-
 _Item = TypeVar("_Item")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,6 +17,11 @@ _RESPONSE_MARKS = ('"choices"', '"meta_info"', '"chat.completion')
 _STREAM_STARTS = ("data:", "event:", "id:", ":")
 _BODY_STARTS = ("{", "[", '"', *_STREAM_STARTS[:3])
 _CURL_MARKS = ("\n< HTTP/", "% Received % Xferd")
+_FAILED = re.compile(r"HTTP/\S{1,8} [45]\d\d")
+_MAX_HEADS = 8
+"""Header blocks before a body: one for each redirect and each interim answer."""
+
+_MAX_OBJECTS = 10_000
 _BETWEEN = " \t\r\n,"
 _SHORT_BLANK = 64
 """A file of fewer blanks is a failed save, in characters; a longer one is an answer of blanks."""
@@ -110,24 +116,30 @@ def _drop_headers(text: str) -> str:
     """Drop what `curl -i` and `curl -v` print before the body."""
     if any(mark in text[:8192] for mark in _CURL_MARKS):
         return _drop_curl_chatter(text)
-    while text.startswith("HTTP/"):
-        head, _, text = text.replace("\r\n", "\n").partition("\n\n")
-        if not text.strip():
-            raise DoctorError(f"the server sent no body: {head.splitlines()[0][:80]}", _LOG_HINT)
+    status = ""
+    for _ in range(_MAX_HEADS):
+        if text.startswith("HTTP/"):
+            head, _, text = text.replace("\r\n", "\n").partition("\n\n")
+            status = head.partition("\n")[0][:80]
+    if status and not text.strip():
+        raise DoctorError(f"the server sent no body: {status}", _LOG_HINT)
+    if _FAILED.match(status):
+        raise DoctorError(f"the server refused the request: {status}: {text.strip()[:300]}", _LOG_HINT)
     return text
 
 
 def _drop_curl_chatter(text: str) -> str:
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")
     for number, line in enumerate(lines):
         if line.startswith(_BODY_STARTS) and not line.startswith("{ ["):
-            return "".join(lines[number:])
+            return "\n".join(lines[number:])
     raise DoctorError("the response file holds curl's messages but no body", _SAVE_HINT)
 
 
 def _read_stream(body: str) -> Iterator[_Reply]:
     """Yield the replies in the `data:` lines; a broken last line is a stream that was interrupted."""
-    lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")]
+    # NOTE: str.splitlines would also split at U+2028 and U+0085, which JSON leaves unescaped inside strings.
+    lines = [line[5:].strip() for line in body.split("\n") if line.startswith("data:")]
     for number, line in enumerate(lines, 1):
         if not line.startswith("{"):
             continue
@@ -146,7 +158,7 @@ def _join_stream(replies: list[_Reply]) -> Response:
     for reply in replies:
         for piece in reply.pieces:
             parts = texts.setdefault(piece.choice, [])
-            # NOTE: /generate streams the whole text so far unless the server runs with --stream-output.
+            # NOTE: /generate streams the whole text so far, unless the server is told to stream increments.
             if reply.cumulative and parts and piece.text.startswith(parts[-1]):
                 parts.pop()
             parts.append(piece.text)
@@ -190,6 +202,8 @@ def _is_chunk(value: Any) -> bool:
 def _join_replies(replies: list[_Reply]) -> Response:
     shares = [_share_tokens(reply.tokens, len(reply.pieces)) for reply in replies]
     pieces = [(piece, share) for reply, share in zip(replies, shares, strict=True) for piece in reply.pieces]
+    if not pieces:
+        raise DoctorError('the response has no answer: "choices" is empty', _SAVE_HINT)
     return Response(
         tuple(_mend_text(piece.text) for piece, _ in pieces),
         tuple(piece.finish for piece, _ in pieces),
@@ -206,7 +220,7 @@ def _parse_objects(text: str) -> tuple[list[Any], str | None]:
     decoder = json.JSONDecoder(strict=False)
     found: list[Any] = []
     position = 0
-    while position < len(text):
+    while position < len(text) and len(found) < _MAX_OBJECTS:
         try:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
@@ -214,6 +228,8 @@ def _parse_objects(text: str) -> tuple[list[Any], str | None]:
         except (ValueError, RecursionError) as error:
             return found, f"{type(error).__name__}: {str(error)[:80]}"
         found.append(value)
+        if not isinstance(value, dict | list):
+            return found, "a bare value among objects" if len(found) > 1 else None
         while position < len(text) and text[position] in _BETWEEN:
             position += 1
     return found, None
@@ -236,24 +252,19 @@ def _read_object(value: Any) -> _Reply | None:
 def _refuse_error(value: dict[str, Any]) -> None:
     """Raise when the object is an error: SGLang's own, OpenAI's nested one, or FastAPI's `detail`."""
     error = value.get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    if value.get("object") == "error":
-        message = value.get("message")
-    elif list(value) == ["detail"]:
-        message = value["detail"]
-    if message:
-        raise DoctorError(f"the server answered with an error: {str(message)[:300]}", _LOG_HINT)
+    holder = value if value.get("object") == "error" else error
+    if isinstance(holder, dict) or list(value) == ["detail"]:
+        message = holder.get("message") if isinstance(holder, dict) else value["detail"]
+        shown = message[:300] if isinstance(message, str) else "it gives no message"
+        raise DoctorError(f"the server answered with an error: {shown}", _LOG_HINT)
 
 
 def _read_openai(value: dict[str, Any]) -> _Reply:
     choices = [choice for choice in value["choices"] if isinstance(choice, dict)]
-    usage = value.get("usage")
-    if not choices and not isinstance(usage, dict) and not _is_chunk(value):
-        raise DoctorError('the response has no answer: "choices" is empty', "send a request for a completion")
     pieces = [_read_choice(choice, position) for position, choice in enumerate(choices)]
     chat = str(value.get("object", "")).startswith("chat.") or any("message" in choice for choice in choices)
     source = "chat" if chat else "completion"
-    return _Reply(pieces, _count_tokens(usage, choices), _find_text(value.get("model")), source)
+    return _Reply(pieces, _count_tokens(value.get("usage"), choices), _find_text(value.get("model")), source)
 
 
 def _read_choice(choice: dict[str, Any], position: int) -> _Piece:
@@ -279,9 +290,8 @@ def _list_calls(calls: Any) -> Iterator[str]:
 
 def _join_text(value: Any) -> str:
     """Return a content as text: a string, or a list of parts that hold `text`; anything else holds none."""
-    if isinstance(value, list):
-        return "".join(_join_text(part.get("text")) for part in value if isinstance(part, dict))
-    return value if isinstance(value, str) else ""
+    parts = [part.get("text") for part in value if isinstance(part, dict)] if isinstance(value, list) else [value]
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _find_text(value: Any) -> str | None:
