@@ -16,6 +16,12 @@ examples:
   doctor explain --response answer.json --command "sglang serve --model-path MODEL"
   doctor explain issue.md --format markdown
 """
+_PLAN_EXAMPLES = """\
+examples:
+  doctor plan /models/Qwen3-32B -- --tp 2 --context-length 32768
+  doctor plan config.json --gpu "RTX 5090" --ram 96GiB -- --cpu-offload-gb 20
+  doctor plan /models/DeepSeek-V3 --gpu H200 --gpus 8 -- sglang serve --model-path /models/DeepSeek-V3 --tp 8
+"""
 _RULE_EXAMPLES = """\
 examples:
   doctor rule --list
@@ -25,10 +31,14 @@ examples:
 _EXAMPLES = """\
 examples:
   doctor explain server.log            name the cause of a failed launch, and a command that works
+  doctor plan MODEL_DIR -- --tp 2      say whether it will fit before an hour of loading
   doctor rule GPU001                   read what a finding means, offline
 
 exit codes: 0 nothing found, 1 findings, 2 wrong usage or unreadable input, 3 internal error, 130 interrupted
 """
+
+
+_TAKE_LAUNCH = ("check", "plan", "run")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -42,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sglang-doctor {__version__}")
     commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     _add_explain(commands)
+    _add_plan(commands)
     _add_rule(commands)
     return parser
 
@@ -94,6 +105,26 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
 
 
+def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "say whether a model will fit, and with which numbers"
+    parser = _parser(
+        commands,
+        name="plan",
+        help=summary,
+        description=summary.capitalize() + ".",
+        epilog=_PLAN_EXAMPLES,
+        usage="doctor plan [options] MODEL [-- SGLANG ARGS]",
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="a model folder, a config.json or a .gguf file; no weight is read"
+    )
+    parser.add_argument("--gpu", metavar="NAME", help='plan for this GPU instead of the ones here, e.g. "RTX 5090"')
+    parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs there are")
+    parser.add_argument("--ram", metavar="SIZE", help="memory of the host, e.g. 96GiB")
+    parser.add_argument("--sglang-version", metavar="VERSION", help="plan for this version (default: the newest known)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
+
+
 def _add_rule(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "show the page of a rule, or list and check rules"
     parser = _parser(commands, name="rule", help=summary, description=summary.capitalize() + ".", epilog=_RULE_EXAMPLES)
@@ -110,13 +141,27 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def split_launch(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split at the first `--` of a subcommand that takes a launch command: (the doctor's own words, the launch)."""
+    if arguments[:1] not in ([name] for name in _TAKE_LAUNCH) or "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
 def main(arguments: list[str]) -> int:
     """Run one subcommand and give its exit code."""
-    options = build_parser().parse_args(arguments)
+    own, launch = split_launch(arguments)
+    options = build_parser().parse_args(own)
+    options.launch = launch
     if options.subcommand == "explain":
         from doctor.commands.explain import explain
 
         return explain(options)
+    if options.subcommand == "plan":
+        from doctor.commands.plan import plan
+
+        return plan(options)
     from doctor.commands.rule import show_rule
 
     return show_rule(options)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from doctor.diagnosis.observe import Observations, following_phase
 from doctor.diagnosis.runtime import find_runtime_facts
+from doctor.errors import DoctorError
 from doctor.logs.events.types import (
     BatchStats,
     CodecProbe,
@@ -240,23 +241,17 @@ _LEAST_CARD_GIB = {16384: 160.0, 8192: 60.0, 4096: 20.0}
 """Least memory of a card for which SGLang chooses this chunked_prefill_size by itself (`arg_groups/memory_hook.py`, 0.5.23;
 `server_args.py`, 0.5.6 to 0.5.18)."""
 
-_CARDS = {
-    "RTX 5090": 31.8, "RTX 4090": 23.6, "RTX 3090": 23.6, "H100": 79.2, "H200": 139.8, "H20": 95.0, "A100": 79.2,
-    "L40S": 44.5, "L4": 22.5, "T4": 14.6, "B200": 178.4, "B300": 268.0,
-}  # fmt: skip
-"""GiB that CUDA reports per card (first match by name; driver reserve already off)."""
-
 
 def known_card_gib(name: object) -> float | None:
-    """Memory of a card by its name; None when the name is not known."""
-    return next(
-        (
-            size
-            for card, size in _CARDS.items()
-            if isinstance(name, str) and card.replace(" ", "") in name.replace("_", "").replace(" ", "")
-        ),
-        None,
-    )
+    """Memory that CUDA shows of a card, by its name; None when the name is not known."""
+    if not isinstance(name, str):
+        return None
+    from doctor.memory.gpus import find_gpu
+
+    try:
+        return find_gpu(name).usable / 2**30
+    except DoctorError:
+        return None
 
 
 def seconds_of(time: str | None) -> float | None:
