@@ -13,6 +13,7 @@ _HAN = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _CHUNK = re.compile(rf"[{_HAN}]|[^\s{_HAN}]+")
 _WINDOW = 100
 """Tokens per window of the distinct ratio: over a whole text the ratio falls with its length (Heaps' law)."""
+_LONGEST_BEAT = 8
 _NGRAM = 4
 
 _INNER_CAPITAL = re.compile(r"[a-zß-öø-ÿ]{3}[A-ZÀ-ÖØ-Þ][a-z]")
@@ -41,15 +42,17 @@ _Item = TypeVar("_Item")
 class Shape(NamedTuple):
     """What the tokens of a text look like; shares are of the tokens unless they say otherwise.
 
-    `window_distinct` is the mean distinct ratio of windows of 100 words. `letters` is the share of letters and
-    marks among visible characters, `lines` line breaks per token, `stops` the share of tokens that end in
-    punctuation, `function_words` the share of very frequent words. `oddities` per token are
+    `window_distinct` is the mean distinct ratio of windows of 100 words, `rhythm` the share of words that return
+    after some number of words from 2 to 8, as in counting; single characters are no words in these two. `letters`
+    is the share of letters and marks among visible characters, `lines` line breaks per token, `stops` the share of
+    tokens that end in punctuation, `function_words` the share of very frequent words. `oddities` per token are
     `inner_capitals` ("ennettunaGiya"), and symbols inside words and brackets that close nothing.
     """
 
     tokens: int
     distinct_ratio: float
     window_distinct: float
+    rhythm: float
     top_token: str
     top_token_share: float
     top_ngram: str
@@ -84,11 +87,13 @@ def measure_shape(text: str, tokens: Sequence[str]) -> Shape:
     visible = sum(map(len, text.split()))
     capitals = sum(1 for _ in _INNER_CAPITAL.finditer(text))
     others = sum(1 for _ in _INNER_SYMBOL.finditer(text)) + _count_stray_closers(text)
-    words = {token for token in set(tokens) if counts_as_word(token)}
+    kept = {token for token in set(tokens) if len(token) > 1 and counts_as_word(token)}
+    words = [token for token in tokens if token in kept]
     return Shape(
         tokens=len(tokens),
         distinct_ratio=len(set(tokens)) / count,
-        window_distinct=_measure_windows([token for token in tokens if token in words]),
+        window_distinct=_measure_windows(words),
+        rhythm=_measure_rhythm(words),
         top_token=top or "",
         top_token_share=top_count / count,
         top_ngram=" ".join(gram or ()),
@@ -122,6 +127,12 @@ def _measure_windows(words: Sequence[str]) -> float:
     starts = range(0, max(len(words) - _WINDOW, 0) + 1, _WINDOW)
     ratios = [len(set(words[start : start + _WINDOW])) / min(_WINDOW, len(words)) for start in starts]
     return sum(ratios) / len(ratios)
+
+
+def _measure_rhythm(words: Sequence[str]) -> float:
+    """Return the share of words that return after some fixed number of words, at the best such number."""
+    counts = (sum(map(str.__eq__, words[lag:], words)) for lag in range(2, _LONGEST_BEAT + 1))
+    return max(counts) / max(len(words), 1)
 
 
 def _count_letters(text: str) -> int:
