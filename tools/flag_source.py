@@ -121,7 +121,9 @@ def find_definition(name: str, scope: Scope) -> tuple[str, Scope]:
 
 
 def read_attribute(node: ast.Attribute, scope: Scope) -> Any:
-    """Evaluate `ServerArgs.field`, `Class.CONSTANT` or `member.name`."""
+    """Evaluate `ServerArgs.field`, `Class.CONSTANT`, `member.name` or `sys.maxsize` (of 64 bits)."""
+    if ast.unparse(node) == "sys.maxsize":
+        return 2**63 - 1
     if ast.unparse(node.value) in {"ServerArgs", "cls"}:
         return read_field_default(node.attr, scope)
     owner, where = find_class(node.value, scope)

@@ -204,7 +204,14 @@ def read_annotation(annotation: str, nargs: str | None) -> tuple[str, str | None
         return plain_type(kind[len("list[") :].removesuffix("]")), nargs or "+"
     if kind == "bool":
         return "flag", None
+    if kind.startswith("Literal["):
+        return plain_type(type(literal_values(kind)[0]).__name__), nargs
     return plain_type(kind), nargs
+
+
+def literal_values(annotation: str) -> list[Any]:
+    """Return the values of `Literal["a", "b"]`."""
+    return list(ast.literal_eval(f"[{annotation.rstrip(']')[len('Literal[') :]}]"))
 
 
 def plain_type(name: str) -> str:
@@ -217,7 +224,7 @@ def read_choices(flag: Declaration, scope: Scope) -> list[Any] | None:
     node = flag.keywords.get("choices")
     literals = flag.annotation.removeprefix("Optional[")
     if node is None and literals.startswith("Literal["):
-        return list(ast.literal_eval(f"[{literals.rstrip(']')[len('Literal[') :]}]"))
+        return literal_values(literals)
     values = constant(node, scope)
     return sorted(values, key=str) if isinstance(values, set | frozenset) else values and list(values)
 

@@ -31,7 +31,7 @@ CHOICES = ["a", "b"]
 class ServerArgs:
     tp_size: int = 1
     host: str = "127.0.0.1"
-    limit: int = sys.maxsize
+    limit: int = os.getpid()
     @staticmethod
     def add_cli_args(parser):
         found = list(Parsers.known.keys())
@@ -65,7 +65,7 @@ def test_read_flags_of_add_argument_calls(tool, tmp_path, capsys):
     assert flags["--old"] == {"type": "flag", "default": False, "deprecated": True, "replaced_by": "--new"}
     assert flags["--on"] == {"type": "flag", "default": False}
     assert flags["--limit"] == {"type": "int"}
-    assert "not constant: sys" in capsys.readouterr().err
+    assert "not constant: os.getpid" in capsys.readouterr().err
 
 
 FIELDS = """
@@ -75,6 +75,8 @@ class Group(msgspec.Struct):
     names: A[Optional[List[str]], "x"] = None
     paths: A[List[str], Arg(help="x", nargs="*")] = msgspec.field(default_factory=list)
     mode: A[Literal["p", "q"], "x"] = "p"
+    level_of: A[Optional[Literal[1, 2]], "x"] = 1
+    most: A[int, "x"] = sys.maxsize
     length: A[Optional[int], Arg(help="x", type_parser=human_readable_int)] = None
     share: A[Optional[float], Arg(help="x", fallback=0.8)] = None
     toggle: A[bool, Arg(help="x", action=argparse.BooleanOptionalAction)] = True
@@ -105,6 +107,8 @@ def test_read_flags_of_annotated_fields(tool, tmp_path):
     assert flags["--names"] == {"nargs": "+"}
     assert flags["--paths"] == {"nargs": "*", "default": []}
     assert flags["--mode"] == {"choices": ["p", "q"], "default": "p"}
+    assert flags["--level-of"] == {"type": "int", "choices": [1, 2], "default": 1}
+    assert flags["--most"] == {"type": "int", "default": 2**63 - 1}
     assert flags["--length"] == {"type": "human-int"}
     assert flags["--share"] == {"type": "float", "fallback": 0.8}
     assert flags["--toggle"] == {"aliases": ["--no-toggle"], "type": "toggle", "default": True}

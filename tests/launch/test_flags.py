@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -193,3 +194,18 @@ def test_removed_names_replacements_that_exist_afterwards():
             flag = NEWEST.find(name)
             assert isinstance(NEWEST.resolve(name), Exact), replacement
             assert not value or not flag.choices or value in flag.choices, replacement
+
+
+HELP = Path(__file__).parent / "help"
+
+
+@pytest.mark.parametrize("version", ["0.4.10.post2", "0.5.15.post1", "0.5.23"])
+def test_load_table_has_the_options_of_the_real_parser_and_no_others(version):
+    """`help/` lists what ServerArgs.add_cli_args of the installed wheel registered: option strings, then nargs."""
+    table = TABLES[version]
+    rows = [line.split() for line in (HELP / f"{version}.txt").read_text(encoding="utf-8").splitlines()]
+    assert {option for *options, _ in rows for option in options} == set(table.options)
+    for first, *others, nargs in rows:
+        flag = table.options[first]
+        assert {first, *others} == {flag.name, *flag.aliases}
+        assert nargs == (flag.nargs or ("1" if flag.takes_value else "0")), first
