@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from doctor.launch.check_env import check_env
 from doctor.launch.check_flags import check_uses, list_stray
@@ -20,8 +20,9 @@ from doctor.launch.values import Values, read_values
 from doctor.launch.versions import sort_key
 
 # The cross-argument checks of SGLang's own source, as rows of first version, last version (empty: still),
-# condition that is refused (doctor/launch/conditions.py), message, edits (`drop --x`, `set --x 1`, `add --x`)
-# and an example of arguments that are refused. The versions are those of the 17 wheels whose source has the check.
+# condition (doctor/launch/conditions.py), severity (a warning is silently changed, not refused), message, edits
+# (`drop --x`, `set --x 1`, `add --x`) and an example of such arguments. All examples were given to the parser
+# and the argument checks of 0.5.23 without a GPU, which refused those that do not need one. The versions are those of the 17 wheels whose source has the check.
 VALIDATIONS = Path(__file__).with_name("validations.json")
 
 
@@ -31,6 +32,7 @@ class Validation(NamedTuple):
     since: str
     until: str
     terms: tuple[Term, ...]
+    severity: Literal["error", "warning"]
     message: str
     fixes: tuple[Edit, ...]
     example: str
@@ -72,8 +74,8 @@ def load_validations() -> tuple[Validation, ...]:
     """Load the table of refused combinations."""
     rows = json.loads(VALIDATIONS.read_text(encoding="utf-8"))
     return tuple(
-        Validation(since, until, parse_condition(text), message, read_fixes(fixes), example)
-        for since, until, text, message, fixes, example in rows
+        Validation(since, until, parse_condition(text), severity, message, read_fixes(fixes), example)
+        for since, until, text, severity, message, fixes, example in rows
     )
 
 
@@ -98,7 +100,7 @@ def check_validations(uses: Sequence[FlagUse], values: Values, table: FlagTable)
         fields = list_fields(row.terms, values)
         typed = [use.typed for use in uses if use.dest in fields]
         if typed:
-            yield Problem("conflict", "error", typed[0], row.message, keep_known(row.fixes, table))
+            yield Problem("conflict", row.severity, typed[0], row.message, keep_known(row.fixes, table))
 
 
 def keep_known(fixes: tuple[Edit, ...], table: FlagTable) -> tuple[Edit, ...]:
