@@ -41,6 +41,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "clamp": lambda value, low, high: max(low, min(value, high)),
     "join": lambda items: ",".join(map(str, items)),
     "numbers": lambda count: ",".join(str(index) for index in range(min(int(count), 64))),
+    "replace": lambda text, old, new: str(text).replace(str(old), str(new)),
     "basename": lambda path: str(path).rstrip("/").rpartition("/")[2],
     "matches": lambda text, pattern: re.search(pattern, str(text)[:2000]) is not None,
 }

@@ -16,6 +16,7 @@ from doctor.logs.events.types import (
     HttpStatus,
     KernelOom,
     MemoryMark,
+    ModuleSkipped,
     OffloadStep,
     PhaseMark,
     ProcessExit,
@@ -84,6 +85,7 @@ def build_facts(observations: Observations) -> Facts:
     _add_counts(facts, observations)
     for name, value in find_runtime_facts([event for event in events if isinstance(event, BatchStats)]).items():
         facts[name] = Fact(*value)
+    _add_skipped(facts, [event for event in events if isinstance(event, ModuleSkipped)])
     _add_derived(facts)
     return Facts(facts)
 
@@ -175,6 +177,17 @@ def _add_http(facts: dict[str, Fact], statuses: list[HttpStatus]) -> None:
             facts["http.health_503"] = Fact(facts.get("http.health_503", Fact(0)).value + 1, event.record)
         elif event.status >= 500:
             facts["http.errors"] = Fact(facts.get("http.errors", Fact(0)).value + 1, event.record)
+
+
+def _add_skipped(facts: dict[str, Fact], skipped: list[ModuleSkipped]) -> None:
+    """Find why the module of an unsupported architecture was skipped: glm4v_moe for Glm4vMoeForConditionalGeneration."""
+    wanted = facts.get("model.unsupported")
+    name = wanted.value.lower() if wanted else ""
+    matching = [event for event in skipped if name.startswith(event.module.rpartition(".")[2].replace("_", ""))]
+    if name and matching:
+        event = max(matching, key=lambda event: len(event.module))
+        facts["model.import_error"] = Fact(event.reason, event.record)
+        facts["model.import_module"] = Fact(event.module, event.record)
 
 
 def _add_counts(facts: dict[str, Fact], observations: Observations) -> None:

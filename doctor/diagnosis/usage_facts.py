@@ -70,7 +70,10 @@ def _read_unknown(words: list[str], table: FlagTable) -> Iterator[tuple[str, Any
 def _explain_unknown(name: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
     gone = find_removed(name, table.version)
     dashed = name.replace("_", "-")
-    if "_" in name and isinstance(table.resolve(dashed), Exact):
+    if isinstance(table.resolve(name), Exact):
+        # refused by an older release than the table, which is a guess when the version is not known
+        yield from {"kind": "newer", "since": find_first_version(name)}.items()
+    elif "_" in name and isinstance(table.resolve(dashed), Exact):
         yield from {"kind": "underscore", "nearest": dashed}.items()
     elif gone is not None:
         new = gone.replacement[0] if gone.replacement else None
@@ -87,11 +90,12 @@ def _explain_unknown(name: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
         yield "candidates", list(similar)
 
 
-def find_first_version(name: str, after: str) -> str | None:
-    """Name the first known version above `after` that has a flag."""
+def find_first_version(name: str, after: str | None = None) -> str | None:
+    """Name the first known version (above `after`) that has a flag; None when the oldest known one has it already."""
     versions = known_versions()
-    later = versions[versions.index(after) + 1 :] if after in versions else ()
-    return next((version for version in later if isinstance(load_table(version).resolve(name), Exact)), None)
+    later = versions[versions.index(after) + 1 :] if after in versions else versions
+    first = next((version for version in later if isinstance(load_table(version).resolve(name), Exact)), None)
+    return None if first == versions[0] else first
 
 
 def _read_ambiguous(name: str, names: str, table: FlagTable) -> Iterator[tuple[str, Any]]:

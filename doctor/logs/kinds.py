@@ -56,7 +56,7 @@ class Router:
             sampled = [index for index in range(-first % _EVERY, len(lines), _EVERY) if _is_stat(lines[index])]
             stats = [(first + index, lines[index]) for index in sampled]
         else:
-            candidates, dropped, stats = range(len(lines)), 0, []
+            candidates, dropped, stats = list(range(len(lines))), 0, []
         others: list[Numbered] = []
         batches = accesses = 0
         for index in candidates:

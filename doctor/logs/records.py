@@ -91,6 +91,9 @@ _HEAD = re.compile(
     """,
     re.VERBOSE,
 )
+_DUMP = 200
+"""Where `server_args=` stands in its record, at most; the dump is one line, and what follows it is somebody else's."""
+
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
 
 
@@ -190,6 +193,8 @@ def starts_record(piece: bytes, lines: list[Numbered]) -> bool:
         return True
     if lines[0][1] is ECHO:
         return False
+    if b"server_args=" in lines[0][1][:_DUMP] and lines[-1][1].rstrip().endswith((b")", b"}")):
+        return True
     if piece.startswith(b"Traceback (most recent call last)"):
         return not _expects_traceback(lines)
     if piece.startswith((b"Killed", b"Process ", b"Fatal Python error:", b"terminate called")):

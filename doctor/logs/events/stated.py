@@ -43,6 +43,8 @@ _FACTS = (
     _fact("driver.version", "CUDA Driver Version", r"CUDA Driver Version: ([\d.]+)"),
     _fact("driver.cuda", "found version ", r"\(found version (\d+)\)"),
     _fact("model.layers", "num_hidden_layers=", r"num_hidden_layers=(\d+)"),
+    _fact("model.unsupported", "Model architectures", r"Model architectures \['(\w+)'"),
+    _fact("model.unsupported", "Cannot find model module", r"Cannot find model module\. '(\w+)'"),
     _fact("http.url", "Uvicorn running on", r"Uvicorn running on (\S+)"),
     _fact("main.pid", "Started server process", r"Started server process \[(\d+)\]"),
     _fact(

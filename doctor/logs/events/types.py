@@ -123,6 +123,14 @@ class CodecProbe(NamedTuple):
     torch: str | None
 
 
+class ModuleSkipped(NamedTuple):
+    """A module whose import failed and which SGLang went on without."""
+
+    record: Record
+    module: str
+    reason: str
+
+
 class BatchStats(NamedTuple):
     """One batch line: `phase` Prefill or Decode, and its figures by the log's own names."""
 
@@ -160,6 +168,7 @@ Event = (
     | Xid
     | UsageError
     | CodecProbe
+    | ModuleSkipped
     | BatchStats
     | HttpStatus
     | Said
