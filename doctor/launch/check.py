@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,10 +20,13 @@ from doctor.launch.uses import FlagUse, read_uses
 from doctor.launch.values import Values, read_values
 from doctor.launch.versions import sort_key
 
+# More than this is no launch command; the limit bounds the time that any input can take.
+MAX_PROBLEMS = 100
 # The cross-argument checks of SGLang's own source, as rows of first version, last version (empty: still),
 # condition (doctor/launch/conditions.py), severity (a warning is silently changed, not refused), message, edits
 # (`drop --x`, `set --x 1`, `add --x`) and an example of such arguments. All examples were given to the parser
-# and the argument checks of 0.5.23 without a GPU, which refused those that do not need one. The versions are those of the 17 wheels whose source has the check.
+# and the argument checks of 0.5.23 without a GPU, which refused those that do not need one. The versions are
+# those of the 17 wheels whose source has the check.
 VALIDATIONS = Path(__file__).with_name("validations.json")
 
 
@@ -39,7 +43,7 @@ class Validation(NamedTuple):
 
 
 def check_command(command: Command, table: FlagTable) -> tuple[Problem, ...]:
-    """Return what is wrong with a command, errors first, in the order of the command.
+    """Return what is wrong with a command, at most MAX_PROBLEMS, errors first, in the order of the command.
 
     Nothing is looked up outside the text: files, GPUs and models may not exist. Values that depend on a
     variable or a placeholder are taken as right.
@@ -47,15 +51,15 @@ def check_command(command: Command, table: FlagTable) -> tuple[Problem, ...]:
     uses = read_uses(command, table)
     values = read_values(uses, table)
     entry = command.entry[-1].value if command.entry else ""
-    problems = [
-        *(check_uses(uses, table, entry) if not command.layout.needs_separator else ()),
-        *list_stray(uses, table),
-        *check_config(uses),
-        *check_validations(uses, values, table),
-        *check_env(command, values, table),
-        *check_model(uses, values, table),
-    ]
-    return tuple(sorted(problems, key=lambda problem: problem.severity))
+    problems = chain(
+        check_uses(uses, table, entry),
+        list_stray(uses, table),
+        check_config(uses),
+        check_validations(uses, values, table),
+        check_env(command, values, table),
+        check_model(uses, values, table),
+    )
+    return tuple(sorted(islice(problems, MAX_PROBLEMS), key=lambda problem: problem.severity))
 
 
 def check_config(uses: Sequence[FlagUse]) -> Iterator[Problem]:

@@ -152,10 +152,10 @@ def check_word(use: FlagUse, flag: Flag, word: str) -> Iterator[Problem]:
 
 def check_repeats(uses: Sequence[FlagUse]) -> Iterator[Problem]:
     """Yield the fields that are set more than once: the last one counts, silently."""
-    for dest in dict.fromkeys(use.dest for use in uses):
-        same = [use for use in uses if use.dest == dest]
-        last = same[-1]
-        if len(same) > 1 and isinstance(last.found, Exact | Prefix):
+    last_uses = {use.dest: use for use in uses}
+    repeated = dict.fromkeys(use.dest for use in uses if use is not last_uses[use.dest])
+    for last in (last_uses[dest] for dest in repeated):
+        if isinstance(last.found, Exact | Prefix):
             name = last.found.flag.name
             value = " ".join(word.value for word in last.values)
             message = f"{last.typed or 'the model'} is given more than once; the last one counts"

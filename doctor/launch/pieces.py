@@ -48,12 +48,15 @@ def neighbour_quotes(command: Command) -> str:
 
 def gap_before(command: Command, at: int) -> str:
     """Return the source between a word and the one before it: blanks, continuations, a comma, a list dash."""
-    text = command.text[:at]
+    text = command.text
     if command.layout.style == "list":
-        return text[text.rfind("\n") :] if "\n" in text else ""
-    blanks = {"shell": " \t\r\n\\", "flow": " \t\r\n,"}[command.layout.style]
-    gap = text[len(text.rstrip(blanks)) :]
-    return gap.lstrip("\\") if gap.startswith("\\") and "\n" not in gap else gap
+        return text[max(0, text.rfind("\n", 0, at)) : at]
+    blanks = " \t\r\n\\" if command.layout.style == "shell" else " \t\r\n,"
+    start = at
+    while start > 0 and text[start - 1] in blanks:
+        start -= 1
+    gap = text[start:at]
+    return gap if "\n" in gap else gap.lstrip("\\")
 
 
 def remove_piece(command: Command, start: int, end: int) -> Splice:

@@ -39,7 +39,7 @@ def apply_edits(command: Command, edits: Sequence[Edit], table: FlagTable | None
     for edit in flags:
         change = find_change(edit, uses, known, checked=table is not None)
         if edit.after is None:
-            uses = tuple(use for use in uses if use not in change.present)
+            uses = tuple(use for use in uses if not change.present or use not in change.present)
         changes.append(change)
     return apply_splices(command.text, list(edit_flags(command, changes)))
 

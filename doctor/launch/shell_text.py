@@ -16,6 +16,7 @@ from doctor.errors import DoctorError
 _OPERATOR = re.compile(r"\d?>>|\d?>\||\d?>&\d?|\d?<&\d?|&>>?|\d?>|<<<|<<-?|\d?<|&&|\|\||\|&|;;|[|&;()]")
 _BLANK = re.compile(r"(?:[^\S\n]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;()<>]+")
+_BRACKET = re.compile(r"[(){}]")
 # `<model>` in a command from a documentation page; a shell would read it as two redirections.
 _PLACEHOLDER = re.compile(r"<[A-Za-z](?:[\w ./-]{0,60}\w)?>")
 # What a backslash escapes inside double quotes; before anything else it is an ordinary character.
@@ -136,10 +137,10 @@ def skip_expansion(text: str, at: int) -> int:
         return at + 1
     closer = {"(": ")", "{": "}"}[opener]
     depth = 0
-    for match in re.finditer(r"[(){}]", text[at + 1 :]):
+    for match in _BRACKET.finditer(text, at + 1):
         depth += (match[0] == opener) - (match[0] == closer)
         if depth == 0:
-            return at + 1 + match.end()
+            return match.end()
     raise unclosed(text, at, f"${opener}")
 
 

@@ -49,7 +49,7 @@ def read_uses(command: Command, table: FlagTable) -> tuple[FlagUse, ...]:
                 end=words[0].end,
             )
         else:
-            use = read_use(words[at:], table)
+            use = read_use(words, at, table)
         uses.append(use)
         at += len(use.values) + bool(use.typed) - use.joined
     return tuple(uses)
@@ -61,9 +61,9 @@ def is_positional_model(command: Command) -> bool:
     return serves and not command.arguments[0].value.startswith("-")
 
 
-def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
-    """Read the flag at the beginning of `words` with as many values as it takes."""
-    first = words[0]
+def read_use(words: Sequence[Word], at: int, table: FlagTable) -> FlagUse:
+    """Read the flag at index `at` with as many values as it takes."""
+    first = words[at]
     if is_value(first.value, table):
         return FlagUse("", Unknown(), (first,), joined=False, start=first.start, end=first.end)
     found = table.resolve(first.value)
@@ -71,23 +71,24 @@ def read_use(words: Sequence[Word], table: FlagTable) -> FlagUse:
     if equals:
         only = first._replace(value=value)
         return FlagUse(typed, found, (only,), joined=True, start=first.start, end=first.end)
-    values = list_values(words[1:], found, table)
+    values = list_values(words, at + 1, found, table)
     end = values[-1].end if values else first.end
     return FlagUse(typed, found, values, joined=False, start=first.start, end=end)
 
 
-def list_values(words: Sequence[Word], found: Resolution, table: FlagTable) -> tuple[Word, ...]:
-    """Return the words behind a flag that are its values; an unknown flag gets all up to the next one."""
+def list_values(words: Sequence[Word], at: int, found: Resolution, table: FlagTable) -> tuple[Word, ...]:
+    """Return the words from `at` on that are values of a flag; an unknown one gets all up to the next flag."""
     limit = len(words)
-    if words and isinstance(found, Exact | Prefix) and not found.flag.takes_value:
+    if isinstance(found, Exact | Prefix) and not found.flag.takes_value:
         # `--enable-metrics true`: argparse refuses the word, and it belongs to nothing else
-        return tuple(words[: words[0].value.lower() in {"true", "false"}])
+        is_switch_value = at < limit and words[at].value.lower() in {"true", "false"}
+        return tuple(words[at : at + is_switch_value])
     if isinstance(found, Exact | Prefix) and not found.flag.takes_many:
-        limit = int(found.flag.takes_value)
-    count = 0
-    while count < min(limit, len(words)) and is_value(words[count].value, table):
-        count += 1
-    return tuple(words[:count])
+        limit = min(limit, at + 1)
+    end = at
+    while end < limit and is_value(words[end].value, table):
+        end += 1
+    return tuple(words[at:end])
 
 
 def is_value(word: str, table: FlagTable) -> bool:

@@ -24,7 +24,7 @@ from doctor.launch.yaml_text import (
 # In the order in which their words come together; compose has the first two, Kubernetes the last two.
 _COMMAND_KEYS = ("entrypoint", "command", "args")
 _ENV_KEYS = ("environment", "env")
-_HINT = re.compile(r"(?m)^ *(?:- +)*[\"']?(?:entrypoint|command|args)[\"']? *:(?: |$)")
+_HINT = re.compile(r"(?m)^[ -]*[\"']?(?:entrypoint|command|args)[\"']? *:(?: |$)")
 _LIST = re.compile(r"\s*(?:CMD|ENTRYPOINT)?\s*\[\s*[\"']")
 
 
@@ -43,14 +43,23 @@ def read_yaml(text: str) -> Command:
         place = EnvPlace("words", node.scalars[has_env].start, header="" if has_env else "env")
         return read_nodes(text, [node], place)
     lines = split_lines(text)
-    keys = [at for at, line in enumerate(lines) if is_command_key(line)]
-    services = [read_siblings(text, lines, at) for at in keys]
+    services = list(read_services(text, lines))
     for is_wanted in (mentions_sglang, has_flags):
         for nodes in services:
             commands = [nodes[name] for name in _COMMAND_KEYS if name in nodes and nodes[name].scalars]
             if any(is_wanted(node) for node in commands):
                 return read_service(text, commands, nodes)
     raise no_command()
+
+
+def read_services(text: str, lines: Sequence[Line]) -> Iterator[dict[str, Node]]:
+    """Yield the keys of each mapping that has a command, once for each."""
+    covered: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        column = column_of(line)
+        if is_command_key(line) and at > covered.get(column, -1):
+            nodes, covered[column] = read_siblings(text, lines, at)
+            yield nodes
 
 
 def no_command() -> DoctorError:
@@ -63,7 +72,7 @@ def no_command() -> DoctorError:
 def is_command_key(line: Line) -> bool:
     """Tell whether a line has one of the keys that hold commands."""
     key = match_key(line)
-    return key is not None and key["key"] in _COMMAND_KEYS
+    return key is not None and key.name in _COMMAND_KEYS
 
 
 def has_flags(node: Node) -> bool:
@@ -76,8 +85,9 @@ def mentions_sglang(node: Node) -> bool:
     return any("sglang" in item.value or "--model" in item.value for item in node.scalars)
 
 
-def read_siblings(text: str, lines: Sequence[Line], at: int) -> dict[str, Node]:
-    """Read the keys in the mapping of line `at` that matter for a launch."""
+def read_siblings(text: str, lines: Sequence[Line], at: int) -> tuple[dict[str, Node], int]:
+    """Read the keys in the mapping of line `at` that matter for a launch; return its last line too."""
+    last = at
     column = column_of(lines[at])
     first = at
     while first > 0 and not is_item_start(lines[first], column) and is_inside(lines[first - 1], column):
@@ -88,9 +98,10 @@ def read_siblings(text: str, lines: Sequence[Line], at: int) -> dict[str, Node]:
         if number > at and (not is_inside(line, column) or is_item_start(line, column)):
             break
         key = match_key(line)
-        if key and column_of(line) == column and key["key"] in _COMMAND_KEYS + _ENV_KEYS:
-            nodes.setdefault(key["key"], read_node(text, lines, number))
-    return nodes
+        if key and key.column == column and key.name in _COMMAND_KEYS + _ENV_KEYS and key.name not in nodes:
+            nodes[key.name] = read_node(text, lines, number)
+        last = number
+    return nodes, last
 
 
 def is_inside(line: Line, column: int) -> bool:
@@ -192,12 +203,11 @@ def read_map_line(text: str, line: Line) -> Assignment | None:
     key = match_key(line)
     if key is None:
         return None
-    rest = key["rest"] or ""
-    value = read_scalar(text, line.end - len(rest), stops="\n") if rest else None
     end = min(line.end + 1, len(text))
-    if value is None:
-        return Assignment(key["key"], None, line.start, end, line.end, line.end, "map")
-    return Assignment(key["key"], value.value, line.start, end, value.start, value.end, "map")
+    if not key.rest:
+        return Assignment(key.name, None, line.start, end, line.end, line.end, "map")
+    value = read_scalar(text, line.end - len(key.rest), stops="\n")
+    return Assignment(key.name, value.value, line.start, end, value.start, value.end, "map")
 
 
 def read_pair(text: str, item: Scalar) -> Assignment | None:
@@ -210,15 +220,25 @@ def read_pair(text: str, item: Scalar) -> Assignment | None:
 
 def read_named(text: str, node: Node) -> Iterator[Assignment]:
     """Yield the variables of `- name: NAME` items; those without a `value:` get theirs from elsewhere."""
-    starts = [line for line in node.lines if line.text.startswith(f"{node.indent}- ")]
-    bounds = [*(line.start for line in starts[1:]), min(node.end + 1, len(text))]
-    for first, end in zip(starts, bounds, strict=True):
-        lines = [line for line in node.lines if first.start <= line.start < end]
-        values = {key["key"]: (key["rest"] or "", line.end) for line in lines if (key := match_key(line))}
-        name = values.get("name", ("", 0))[0].strip("\"' ")
-        rest, line_stop = values.get("value", ("", 0))
-        if rest:
-            value = read_scalar(text, line_stop - len(rest), stops="\n")
-            yield Assignment(name, value.value, first.start, end, value.start, value.end, "named")
-        elif name:
-            yield Assignment(name, None, first.start, end, first.start, end, "named")
+    items: list[list[Line]] = []
+    for line in node.lines:
+        if line.text.startswith(f"{node.indent}- "):
+            items.append([])
+        if items:
+            items[-1].append(line)
+    for lines in items:
+        found = read_named_item(text, lines)
+        if found:
+            yield found
+
+
+def read_named_item(text: str, lines: Sequence[Line]) -> Assignment | None:
+    """Read one `- name: NAME` item; where there is no `value:`, all of it would be replaced."""
+    ends = {key.name: (key.rest, line.end) for line in lines if (key := match_key(line))}
+    name = ends.get("name", ("", 0))[0].strip("\"' ")
+    rest, line_stop = ends.get("value", ("", 0))
+    start, end = lines[0].start, min(lines[-1].end + 1, len(text))
+    if rest:
+        value = read_scalar(text, line_stop - len(rest), stops="\n")
+        return Assignment(name, value.value, start, end, value.start, value.end, "named")
+    return Assignment(name, None, start, end, start, end, "named") if name else None

@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 from doctor.errors import DoctorError
 
-_KEY = re.compile(r"(?P<lead> *(?:- +)*)(?P<key>[\w./-]+) *:(?: +(?P<rest>.*))?$")
-_QUOTED_KEY = re.compile(r"""(?P<lead> *(?:- +)*)["'](?P<key>[\w./-]+)["'] *:(?: +(?P<rest>.*))?$""")
+_KEY = re.compile(r"""(["']?)(?P<key>[\w./-]+)\1 *:(?: +(?P<rest>.*))?$""")
 _BLOCK_HEAD = re.compile(r"[|>][+-]?\d?[+-]? *(?:#.*)?$")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
@@ -61,18 +60,30 @@ def split_lines(text: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def match_key(line: Line) -> re.Match[str] | None:
-    """Match `key: value`, perhaps behind list dashes."""
-    return _KEY.match(line.text) or _QUOTED_KEY.match(line.text)
+class Key(NamedTuple):
+    """The key of a line `key: rest`, which may stand behind list dashes; `column` is where it begins."""
+
+    name: str
+    rest: str
+    column: int
+
+
+def match_key(line: Line) -> Key | None:
+    """Read `key: rest`, None for other lines."""
+    column = column_of(line)
+    found = _KEY.match(line.text, column) if column >= 0 else None
+    return Key(found["key"], found["rest"] or "", column) if found else None
 
 
 def column_of(line: Line) -> int:
     """Return the column of the first character that is neither a blank nor a list dash; -1 for no content."""
-    content = line.text.strip()
-    if not content or content.startswith("#"):
-        return -1
-    found = re.match(r" *(?:- +)*", line.text)
-    return found.end() if found else 0
+    text = line.text
+    column = len(text) - len(text.lstrip(" "))
+    while text.startswith("- ", column):
+        column += 2
+        while text.startswith(" ", column):
+            column += 1
+    return -1 if column == len(text) or text[column] == "#" else column
 
 
 def read_node(text: str, lines: Sequence[Line], at: int) -> Node:
@@ -80,13 +91,12 @@ def read_node(text: str, lines: Sequence[Line], at: int) -> Node:
     head = match_key(lines[at])
     if head is None:
         raise DoctorError(f"line {at + 1} is no `key: value`: {lines[at].text.strip()[:60]}")
-    column = len(head["lead"])
-    rest = head["rest"] or ""
-    below = list_below(lines, at, column)
+    rest = head.rest
+    below = list_below(lines, at, head.column)
     start = lines[at].end - len(rest)
     if rest.startswith("["):
-        return read_flow(text, start, Node(head["key"], column, "flow", (), "", 0, ()))
-    node = Node(head["key"], column, "scalar", (), "", lines[at].end, below)
+        return read_flow(text, start, Node(head.name, head.column, "flow", (), "", 0, ()))
+    node = Node(head.name, head.column, "scalar", (), "", lines[at].end, below)
     if _BLOCK_HEAD.match(rest):
         return read_block(node, folded=rest[0] == ">")
     if rest and not rest.startswith("#"):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.launch.check import check_command, load_validations
+from doctor.launch.check import MAX_PROBLEMS, check_command, load_validations
 from doctor.launch.command import parse_command
 from doctor.launch.flags import load_table
 from doctor.launch.render import apply_edits
@@ -257,3 +257,8 @@ def test_check_command_leaves_older_versions_alone():
 
 def test_check_command_leaves_combinations_with_unknown_values_alone():
     assert kinds("sglang serve m --tp $TP --nnodes 2 --dist-init-addr a:1") == []
+
+
+def test_check_command_stops_at_a_limit():
+    text = "sglang serve m " + "".join(f"--q{number} " for number in range(2 * MAX_PROBLEMS))
+    assert len(check(text)) == MAX_PROBLEMS
