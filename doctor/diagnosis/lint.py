@@ -180,7 +180,7 @@ def run_example(example: Example, index: Index) -> Report:
     for block in read_blocks([data]):
         observer.feed(block)
     observer.close_file(len(data))
-    return diagnose(index.rules, observer.finish(), Question(example.command or None))
+    return diagnose(index.rules, observer.finish(), Question(example.command or None, example.facts))
 
 
 def _say(report: Report) -> str:

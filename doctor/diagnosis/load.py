@@ -146,6 +146,12 @@ class _Table:
             raise RuleError(f"{self._where}: write [[{key}]]")
         return [_Table(item, f"{self._where}: [[{key}]] {index}") for index, item in enumerate(value, 1)]
 
+    def facts(self, key: str) -> dict[str, Any]:
+        value = self._data.pop(key, {})
+        if not isinstance(value, dict):
+            raise RuleError(f"{self._where}: {key} must be a table such as {{\"response.degenerate\" = true}}")
+        return value
+
     def table(self, key: str) -> _Table:
         value = self._data.pop(key, None)
         if not isinstance(value, dict):
@@ -264,6 +270,6 @@ def _read_page(table: _Table) -> Page:
 
 
 def _read_example(table: _Table) -> Example:
-    example = Example(table.text("name"), table.flag("fires"), table.raw("log"), table.text("command", ""))
+    example = Example(table.text("name"), table.flag("fires"), table.raw("log"), table.text("command", ""), table.facts("facts"))
     table.finish()
     return example

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class Match(NamedTuple):
@@ -94,12 +95,13 @@ class Rule(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A piece of log that must fire the rule, or a near miss that must not."""
+    """A piece of log that must fire the rule, or a near miss that must not; `facts` are given beside the log."""
 
     name: str
     fires: bool
     log: str
     command: str = ""
+    facts: Mapping[str, Any] = {}
 
 
 class Page(NamedTuple):
