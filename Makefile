@@ -34,6 +34,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/python tools/pack_rules.py --check
 	$(BIN)/python tools/rule_pages.py --check
+	$(BIN)/python tools/readme_help.py --check
 
 rules: $(READY)
 	$(BIN)/python tools/pack_rules.py
@@ -41,6 +42,7 @@ rules: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/rule_pages.py
+	$(BIN)/python tools/readme_help.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/explain.py
