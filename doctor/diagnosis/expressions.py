@@ -72,6 +72,23 @@ def parse_expression(text: str) -> ast.expr:
         raise ExpressionError(f"{text}: {error}") from error
 
 
+def check_expression(text: str) -> None:
+    """Raise ExpressionError unless every part of an expression is on the whitelist, also parts that a run may skip."""
+    for node in ast.walk(parse_expression(text)):
+        if isinstance(node, ast.Call):
+            if not (isinstance(node.func, ast.Name) and node.func.id in _PURE) or node.keywords:
+                raise ExpressionError(f"not a function of rules: {ast.unparse(node)}")
+        elif isinstance(node, ast.BinOp) and type(node.op) not in _BINARY:
+            raise ExpressionError(f"not an operator of rules: {ast.unparse(node)}")
+        elif isinstance(node, ast.expr) and not isinstance(node, _ALLOWED):
+            raise ExpressionError(f"not allowed in a rule: {ast.unparse(node)}")
+
+
+_ALLOWED = (
+    ast.Constant, ast.Name, ast.Attribute, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List,
+)  # fmt: skip
+
+
 def list_names(text: str) -> set[str]:
     """Names of facts that an expression reads."""
     tree = parse_expression(text)
