@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint rules docs bench wheel clean help
+.PHONY: demo test lint rules docs drift bench wheel clean help
 
 help:
 	@echo "make demo   set up and diagnose a shipped real log"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint   ruff, mypy, rules and generated files up to date"
 	@echo "make rules  check every rule and write the pack that ships"
 	@echo "make docs   write docs/rules/ from the rules"
+	@echo "make drift  look for the literals of rules in nine SGLang wheels (downloads them)"
 	@echo "make bench  compare with ripgrep (needs rg)"
 	@echo "make wheel  build the wheel and try it outside the repository"
 
@@ -43,6 +44,9 @@ rules: $(READY)
 docs: $(READY)
 	$(BIN)/python tools/rule_pages.py
 	$(BIN)/python tools/readme_help.py
+
+drift: $(READY)
+	$(BIN)/python tools/drift.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/explain.py
