@@ -67,7 +67,8 @@ def parse_expression(text: str) -> ast.expr:
     if len(text) > 500:
         raise ExpressionError(f"longer than 500 characters: {text[:60]}…")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        # a backslash is a backslash, as in TOML's literal strings, so that patterns need no doubling
+        return ast.parse(text.strip().replace("\\", "\\\\"), mode="eval").body
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ExpressionError(f"{text}: {error}") from error
 

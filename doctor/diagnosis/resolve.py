@@ -40,8 +40,9 @@ def resolve(findings: Sequence[Finding], observations: Observations, episode: Ep
 
 def is_recovered(finding: Finding, ready: tuple[int, int], observations: Observations, episode: Episode) -> bool:
     """True when the server became ready after the finding and did not crash in between."""
-    position = (finding.first.record.file, finding.first.line)
-    if finding.first.line == 0 or position > ready:
+    last = finding.hits[-1]  # facts are shown by several lines, and only the last one says when they held
+    position = (last.record.file, last.line)
+    if last.line == 0 or position > ready:
         return False
     return not crashed_after(observations.events, episode, position) or crashed_after(
         observations.events, episode, ready
