@@ -68,7 +68,7 @@ def _diagnose_episode(
     bench = Bench(launch, table, version)
     diagnoses = [describe(item, bench) for item in judged]
     if not any(item.role == "root" for item in judged):
-        claimed = [hit for item in judged for hit in item.finding.hits]
+        claimed = [(item.role, hit) for item in judged for hit in item.finding.hits]
         unexplained = find_unexplained(observations.events, episode, claimed, ready=ready)
         if unexplained:
             diagnoses.insert(0, describe_unexplained(unexplained, facts))
@@ -191,6 +191,8 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
         return "failure"
     if any(item.role == "consequence" for item in diagnoses):
         return "incomplete"
+    if not observations.files and facts.get("response.degenerate") is False:
+        return "healthy"
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
     looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)

@@ -149,7 +149,7 @@ class _Table:
     def facts(self, key: str) -> dict[str, Any]:
         value = self._data.pop(key, {})
         if not isinstance(value, dict):
-            raise RuleError(f"{self._where}: {key} must be a table such as {{\"response.degenerate\" = true}}")
+            raise RuleError(f'{self._where}: {key} must be a table such as {{"response.degenerate" = true}}')
         return value
 
     def table(self, key: str) -> _Table:
@@ -270,6 +270,8 @@ def _read_page(table: _Table) -> Page:
 
 
 def _read_example(table: _Table) -> Example:
-    example = Example(table.text("name"), table.flag("fires"), table.raw("log"), table.text("command", ""), table.facts("facts"))
+    example = Example(
+        table.text("name"), table.flag("fires"), table.raw("log"), table.text("command", ""), table.facts("facts")
+    )
     table.finish()
     return example

@@ -14,6 +14,8 @@ def list_missing(verdict: str, diagnoses: Sequence[Diagnosis], facts: Facts) -> 
     """List what to send or to run, most useful first; nothing for a healthy log."""
     if verdict == "healthy":
         return []
+    if not facts.get("log.records"):
+        return ["the server's log: doctor explain server.log"]
     if verdict == "failure":
         return ["the whole log from the server's first line", "the launch command, with --command", _ISSUE]
     if verdict == "unknown":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from doctor.diagnosis.episodes import crashed_after
 from doctor.diagnosis.findings import Episode
 from doctor.diagnosis.match import Hit
 from doctor.logs.events.types import Event, ExceptionEvent, Frame, Raised
@@ -15,12 +17,9 @@ _NOT_A_CAUSE = frozenset({
 })  # fmt: skip
 """Exceptions that only pass on what happened elsewhere."""
 
-_FATAL = (
-    "hit an exception",
-    "Exception in run_tp_server",
-    "Initialization failed",
-    "Process ",
-    "Traceback (most recent call last)",
+_FATAL = ("hit an exception", "Exception in run_tp_server", "Initialization failed", "Exception in thread")
+_BARE = re.compile(
+    r"Traceback \(most recent call last\)|  File \"|Process \S+:$|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit)\b"
 )
 
 
@@ -39,36 +38,33 @@ class Unexplained(NamedTuple):
 
 
 def find_unexplained(
-    events: Iterable[Event], episode: Episode, claimed: Sequence[Hit], *, ready: bool
+    events: Sequence[Event], episode: Episode, claimed: Sequence[tuple[str, Hit]], *, ready: bool
 ) -> Unexplained | None:
-    """Give the first fatal exception that no hit claims; None on a server that came up (its tracebacks are requests')."""
-    lines = {(hit.record.file, hit.line) for hit in claimed}
-    records = {(hit.record.file, hit.record.line) for hit in claimed}
+    """Give the first fatal exception that no finding claims; `claimed` are (role, hit) pairs.
+
+    None on a server that came up: what its log shows then are errors of requests.
+    """
+    lines = {(hit.record.file, hit.line) for _, hit in claimed}
+    noise = {(hit.record.file, hit.record.line) for role, hit in claimed if role == "benign"}
     for event in events:
-        if (
-            not isinstance(event, ExceptionEvent)
-            or not episode.holds_record(event.record)
-            or not _is_fatal(event, ready=ready)
-        ):
+        place = (event.record.file, event.record.line)
+        if not isinstance(event, ExceptionEvent) or place in noise or not episode.holds_record(event.record):
+            continue
+        if not _is_fatal(event, events, episode, ready=ready):
             continue
         for raised in event.chain:
-            key = (event.record.file, raised.line)
-            if key in lines or not raised.type or raised.type in _NOT_A_CAUSE:
-                continue
-            if (
-                (event.record.file, event.record.line) in records
-                and raised is event.chain[-1]
-                and len(event.chain) == 1
-            ):
-                continue
-            return Unexplained(event, raised)
+            if (event.record.file, raised.line) not in lines and raised.type and raised.type not in _NOT_A_CAUSE:
+                return Unexplained(event, raised)
     return None
 
 
-def _is_fatal(event: ExceptionEvent, *, ready: bool) -> bool:
+def _is_fatal(event: ExceptionEvent, events: Sequence[Event], episode: Episode, *, ready: bool) -> bool:
+    """True for what SGLang calls a failure, for an uncaught exception, and for a logged one that a crash follows."""
     message = event.record.message
-    if "hit an exception" in message or "Exception in run_tp_server" in message:
+    if any(text in message for text in _FATAL):
         return True
-    return not ready and (
-        message.startswith(_FATAL) or any(raised.frames for raised in event.chain) or len(event.chain[-1].message) > 0
-    )
+    if ready:
+        return False
+    if _BARE.match(message) or any(_BARE.match(text) for _, text in event.record.lines[1:3]):
+        return True
+    return crashed_after(events, episode, (event.record.file, event.record.line))
