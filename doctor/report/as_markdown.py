@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor import __version__
 from doctor.diagnosis.model import Diagnosis, Fix, Report
 from doctor.report.interface import Target
-from doctor.report.words import SUMMARIES, describe_edit, describe_place, locate
+from doctor.report.words import SUMMARIES, describe_edit, describe_launch, describe_place, locate
 
 
 def render(report: Report, target: Target) -> str:
@@ -23,6 +23,10 @@ def _list_blocks(report: Report) -> Iterator[str]:
     yield ""
     if root:
         yield from _describe_root(report, root)
+    asked = describe_launch(report)
+    if asked and not root:
+        yield f"This launch asks for: {_escape(', '.join(asked))}."
+        yield ""
     others = [item for item in report.diagnoses if item is not root]
     if others:
         yield "#### Also in this log"

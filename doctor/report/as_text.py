@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.diagnosis.model import Diagnosis, Fix, Report
 from doctor.report.interface import Target
-from doctor.report.words import HEADLINES, SUMMARIES, describe_edit, describe_place, locate
+from doctor.report.words import HEADLINES, SUMMARIES, describe_edit, describe_launch, describe_place, locate
 
 Line = tuple[str, str]
 """A style of `_STYLES` ("" is plain) and a line of text."""
@@ -90,14 +90,11 @@ def _describe_fix(number: int, fix: Fix, width: int) -> Iterator[Line]:
 
 
 def _list_launch(report: Report, width: int) -> Iterator[Line]:
-    asked = report.facts.get("launch")
+    asked = describe_launch(report)
     if asked:
         yield "", ""
         yield "head", "What this launch asks for"
-        yield from _wrap(", ".join(f"{name}={value}" for name, value in asked.items()), width, "  ")
-    told = {name: value for group in ("gpu", "offload") for name, value in report.facts.get(group, {}).items()}
-    if told:
-        yield from _wrap(", ".join(f"{name}={value}" for name, value in told.items()), width, "  ")
+        yield from _wrap(", ".join(asked), width, "  ")
 
 
 def _list_others(report: Report, width: int) -> Iterator[Line]:

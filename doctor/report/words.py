@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from doctor.diagnosis.model import Diagnosis, Evidence, Report
 from doctor.launch.edits import Edit
 
@@ -45,6 +48,54 @@ def locate(report: Report, evidence: Evidence) -> str:
     """FILE:LINE of an evidence line."""
     path = report.files[evidence.file].path if evidence.file < len(report.files) else ""
     return f"{path}:{evidence.line}"
+
+
+def describe_launch(report: Report) -> list[str]:
+    """Say in words what the launch asked for, most telling first; empty when the log does not show it."""
+    asked, gpu = report.facts.get("launch", {}), report.facts.get("gpu", {})
+    if "model_path" not in asked:
+        return []
+    phrases = [
+        f"model {str(asked['model_path']).rstrip('/').rpartition('/')[2]}",
+        *_describe_gpu(gpu),
+        *_describe_split(asked),
+    ]
+    phrases += _describe_offload(asked)
+    if asked.get("disable_cuda_graph") or asked.get("cuda_graph_backend_decode") == "disabled":
+        phrases.append("CUDA graphs off")
+    if asked.get("max_running_requests") == 1:
+        phrases.append("one request at a time")
+    named = ("quantization", "kv_cache_dtype", "context_length", "mem_fraction_static", "attention_backend")
+    phrases += [f"{name} {asked[name]}" for name in named if asked.get(name) not in (None, "auto")]
+    return phrases
+
+
+def _describe_gpu(gpu: Mapping[str, Any]) -> list[str]:
+    capability = f", compute capability {gpu['capability']}" if "capability" in gpu else ""
+    return [f"GPU {gpu['name']}{capability}"] if "name" in gpu else []
+
+
+def _describe_split(asked: Mapping[str, Any]) -> list[str]:
+    sizes = [
+        f"{name.removesuffix('_size')} {asked[name]}"
+        for name in ("tp_size", "pp_size", "dp_size", "ep_size")
+        if asked.get(name, 1) != 1
+    ]
+    return [*sizes, *([f"{asked['nnodes']} nodes"] if asked.get("nnodes", 1) != 1 else [])]
+
+
+def _describe_offload(asked: Mapping[str, Any]) -> list[str]:
+    group, moved = asked.get("offload_group_size", -1), asked.get("offload_num_in_group", 1)
+    phrases = []
+    if group > 0:
+        phrases.append(
+            "all expert layers offloaded to host memory"
+            if moved >= group
+            else f"{moved} of every {group} expert layers offloaded"
+        )
+    if asked.get("cpu_offload_gb"):
+        phrases.append(f"{asked['cpu_offload_gb']} GB of weights per rank offloaded to host memory")
+    return phrases
 
 
 def describe_edit(edit: Edit) -> str:
