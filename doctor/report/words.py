@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,7 +57,7 @@ def describe_launch(report: Report) -> list[str]:
     if "model_path" not in asked:
         return []
     phrases = [
-        f"model {str(asked['model_path']).rstrip('/').rpartition('/')[2]}",
+        f"model {_name_model(str(asked['model_path']))}",
         *_describe_gpu(gpu),
         *_describe_split(asked),
     ]
@@ -68,6 +69,12 @@ def describe_launch(report: Report) -> list[str]:
     named = ("quantization", "kv_cache_dtype", "context_length", "mem_fraction_static", "attention_backend")
     phrases += [f"{name} {asked[name]}" for name in named if asked.get(name) not in (None, "auto")]
     return phrases
+
+
+def _name_model(path: str) -> str:
+    """Name a model by its folder; a snapshot in the hub's cache by its repository."""
+    hub = re.search(r"models--([\w.-]+?)--([\w.-]+)/snapshots/", path)
+    return f"{hub[1]}/{hub[2]}" if hub else path.rstrip("/").rpartition("/")[2]
 
 
 def _describe_gpu(gpu: Mapping[str, Any]) -> list[str]:
