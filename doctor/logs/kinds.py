@@ -6,12 +6,15 @@ What it leaves is one or two percent of a real log; the rest of the pipeline may
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from doctor.logs.lines import Block
 
-ECHO = b"\x01"
-"""Stands in for a logged request (`--log-requests`): its text is the users', never evidence."""
+ECHO = b"\x01 a logged request"
+"""Stands in for a logged request (`--log-requests`): its text is the users', never evidence.
+
+Told apart by identity, so it is no single byte: CPython shares those, and a log may hold any of them."""
 
 _PREFIX = 160
 """How far a container, journal or Ray prefix may push a marker to the right, in bytes."""
@@ -28,6 +31,9 @@ _EVERY = 512
 
 _OK = b'" 200 OK'
 _DECODE = b"Decode batch, #"
+_STAT_HEADS = (b"Decode", b"refill")
+_STAT_TAILS = (b", ", b". ", b" [")
+"""What follows "batch": `, #` from 0.5.6, `. #` to 0.5.2, ` [N], #` in 0.5.4 and with SGLANG_LOG_FORWARD_ITERS."""
 
 Numbered = tuple[int, bytes]
 
@@ -51,58 +57,70 @@ class Router:
         """Split a block by kind. The result depends on the lines alone, not on where blocks begin."""
         lines, first = block.lines, block.first
         if first > _ALL_LINES and self._column:
-            candidates = drop_plain(lines, self._column)
-            dropped = len(lines) - len(candidates)
-            sampled = [index for index in range(-first % _EVERY, len(lines), _EVERY) if _is_stat(lines[index])]
-            stats = [(first + index, lines[index]) for index in sampled]
+            candidates, batches, accesses = drop_plain(lines, self._column)
         else:
-            candidates, dropped, stats = list(range(len(lines))), 0, []
+            candidates, batches, accesses = list(range(len(lines))), 0, 0
         others: list[Numbered] = []
-        batches = accesses = 0
         for index in candidates:
             line = lines[index]
             if _is_stat(line):
                 batches += 1
-                if first + index <= _ALL_LINES:
-                    stats.append((first + index, line))
                 self._column = self._column or max(line.find(_DECODE), 0)
             elif line[-8:] == _OK and line.find(b"[20", 21) < 0:
                 accesses += 1
-            elif len(line) > _PREFIX and is_request_echo(line):
-                others.append((first + index, ECHO))
             else:
-                others.append((first + index, line))
-        return Routed(others, stats, batches + dropped, accesses)
+                others.append((first + index, ECHO if is_request_echo(line) else line))
+        stats = [(number, lines[number - first]) for number in _sample(first, first + len(lines))]
+        return Routed(others, [numbered for numbered in stats if _is_stat(numbered[1])], batches, accesses)
 
 
-def drop_plain(lines: list[bytes], column: int) -> list[int]:
-    """List the lines that are neither plain decode lines (which start in `column`) nor plain 200 access lines.
+def _sample(first: int, end: int) -> Iterator[int]:
+    """Number the lines that are kept when they are batch lines: all of the first ones, then one of many."""
+    later = max(first, _ALL_LINES + 1)
+    yield from range(first, min(end, _ALL_LINES + 1))
+    yield from range(later + -later % _EVERY, end, _EVERY)
+
+
+def drop_plain(lines: list[bytes], column: int) -> tuple[list[int], int, int]:
+    """List the lines that are neither plain decode lines (which start in `column`) nor plain 200 access lines; count both.
 
     Slices compare faster than `startswith`, and a search for one byte is cheap (measured: 120 ns a line in all).
     """
     head, tail = slice(column, column + len(_DECODE)), slice(-len(_OK), None)
-    return [
+    left = [
         index
         for index, line in enumerate(lines)
         if not (
-            (len(line) < _SHORT_STAT or line.find(b"[", 1) < 0)
+            (len(line) < _SHORT_STAT or (len(line) < _LONGEST_STAT and line.find(b"[", 1) < 0))
             if line[head] == _DECODE
             else line[tail] == _OK and line.find(b"[", 1) < 0
         )
     ]
+    ended = [index for index, line in enumerate(lines) if line[tail] == _OK and line[head] != _DECODE]
+    accesses = len(set(ended).difference(left))
+    return left, len(lines) - len(left) - accesses, accesses
 
 
 def _is_stat(line: bytes) -> bool:
-    """True when the line is one batch line (of 0.5.6 or later) and nothing else was pasted to its end."""
+    """True when the line is one batch line and nothing else was pasted to its end."""
+    at = line.find(b" batch", 20, _PREFIX)
     return (
-        line.find(b" batch, #", 20, _PREFIX) > 0
+        at > 0
+        and line[at - 6 : at] in _STAT_HEADS
+        and line[at + 6 : at + 8] in _STAT_TAILS
         and len(line) < _LONGEST_STAT
-        and (line.find(b"[", 21) < 0 or line.count(b"[20") < 2)  # noqa: PLR2004 - its own prefix
+        and (len(line) < _SHORT_STAT or line.find(b"[20", 21) < 0 or line.count(b"[20") < 2)  # noqa: PLR2004 - its own prefix
     )
 
 
-_ECHO_MARKERS = (b"Receive: obj=", b"Finish: obj=", b"Receive OpenAI: obj=", b'"event": "request.')
-"""`--log-requests` as text and as JSON (`srt/utils/request_logger.py`, 0.4.6 to 0.5.23); always over 160 bytes long."""
+_ECHO_MARKERS = (
+    b"Receive: obj=",
+    b"Finish: obj=",
+    b"Receive OpenAI: obj=",
+    b'"event": "request.',
+    b'"event":"request.',
+)
+"""`--log-requests` as text and as JSON (`srt/utils/request_logger.py`, 0.4.6 to 0.5.23)."""
 
 
 def is_request_echo(line: bytes) -> bool:

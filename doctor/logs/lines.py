@@ -33,7 +33,7 @@ class LineCutter:
 
     def feed(self, chunk: bytes) -> Iterator[Block]:
         """Yield the lines that this chunk completes."""
-        if not self._dropping and not _is_special(chunk) and not _is_special(self._rest):
+        if not self._dropping and len(chunk) <= MAX_LINE and not _is_special(chunk) and not _is_special(self._rest):
             lines = chunk.split(b"\n")
             if len(lines) > 1 and len(self._rest) + len(lines[0]) <= MAX_LINE:
                 lines[0] = self._rest + lines[0]

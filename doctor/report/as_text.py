@@ -12,6 +12,9 @@ from doctor.report.words import HEADLINES, SUMMARIES, describe_edit, describe_la
 Line = tuple[str, str]
 """A style of `_STYLES` ("" is plain) and a line of text."""
 
+_NOISE = 3
+"""Kinds of harmless noise that are named; all of them are in the JSON report."""
+
 _STYLES = {"failure": "bold red", "healthy": "bold green", "incomplete": "bold yellow", "unknown": "bold yellow", "head": "bold",
            "dim": "dim", "command": "bold cyan", "evidence": "yellow"}  # fmt: skip
 
@@ -98,28 +101,29 @@ def _list_launch(report: Report, width: int) -> Iterator[Line]:
 
 
 def _list_others(report: Report, width: int) -> Iterator[Line]:
-    others = [item for item in report.diagnoses if item.role != "root"]
-    labels = {
-        "alternative": "also possible",
-        "consequence": "consequence",
-        "context": "note",
-        "benign": "harmless",
-    }
-    if others:
+    noise = [item for item in report.diagnoses if item.role == "benign"]
+    others = [item for item in report.diagnoses if item.role not in ("root", "benign")]
+    explained = [item for item in noise if item.fixes and report.verdict != "healthy"]
+    if others or noise:
         yield "", ""
         yield "head", "Also in this log"
-    for item in others:
-        place = describe_place(report, item)
-        where = f", {locate(report, item.evidence[0])}" if item.evidence else ""
-        yield from _wrap(
-            f"{labels[item.role]}: {item.title} ({item.rule}{where}{'; ' + place if place else ''})",
-            width,
-            "  ",
-            "    ",
-        )
-        if item.role in ("alternative", "context", "benign"):
-            yield from _wrap(item.cause, width, "    ")
-            yield from _list_short_fixes(item, width)
+    for item in [*others, *explained]:
+        yield from _describe_other(report, item, width)
+    rest = [item for item in noise if item not in explained]
+    if rest:
+        more = f" and {len(rest) - _NOISE} more kinds of noise" if len(rest) > _NOISE else ""
+        yield from _wrap(f"harmless: {'; '.join(item.title for item in rest[:_NOISE])}{more}", width, "  ", "    ")
+
+
+def _describe_other(report: Report, item: Diagnosis, width: int) -> Iterator[Line]:
+    labels = {"alternative": "also possible", "consequence": "consequence", "context": "note", "benign": "harmless"}
+    place = describe_place(report, item)
+    where = f", {locate(report, item.evidence[0])}" if item.evidence else ""
+    line = f"{labels[item.role]}: {item.title} ({item.rule}{where}{'; ' + place if place else ''})"
+    yield from _wrap(line, width, "  ", "    ")
+    if item.role != "consequence":
+        yield from _wrap(item.cause, width, "    ")
+        yield from _list_short_fixes(item, width)
 
 
 def _list_short_fixes(item: Diagnosis, width: int) -> Iterator[Line]:
