@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from doctor.diagnosis.commands import Launch
@@ -14,6 +15,9 @@ from doctor.launch.edits import Edit
 from doctor.launch.flags import Exact, FlagTable
 from doctor.launch.render import apply_edits
 from doctor.redact import clean
+
+_PLACEHOLDER = re.compile(r"…|/path/to\b|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$")
+"""A value that a person has to fill in: such an edit is shown, but a printed command must run as it is."""
 
 
 class Bench(NamedTuple):
@@ -72,7 +76,7 @@ def _current(name: str, facts: Facts, bench: Bench) -> str | None:
 def _render(edits: list[Edit], bench: Bench) -> str | None:
     """Write the corrected command; None without a command, without an edit that changes it, or when it cannot be edited."""
     changes = [edit for edit in edits if edit.kind in ("flag", "env")]
-    if bench.launch is None or not changes:
+    if bench.launch is None or not changes or any(_PLACEHOLDER.search(edit.after or "") for edit in changes):
         return None
     try:
         return clean(apply_edits(bench.launch.command, changes, bench.table))
