@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from doctor.logs.kinds import ECHO, Numbered
+from doctor.logs.kinds import ECHO, Numbered, is_request_echo
 
 _HEAD_LINES = 250
 _TAIL_LINES = 450
 """Lines kept of one record, first and last: a C++ and Python traceback of torch 2.14 has about 120, a usage text 550."""
+
+_MOST_OPEN = 2 << 20
+_MOST_PROCESSES = 64
+"""Bytes and processes held open at once; above that every open record counts as whole."""
+
+_KEPT_LINES = 3
+_KEPT_CHARS = 2000
+"""What a record keeps of itself once its events are known: its first lines and its last."""
 
 
 class Record(NamedTuple):
@@ -51,6 +59,13 @@ class Record(NamedTuple):
             offset -= len(text) + 1
         return self.lines[-1]
 
+    def shorten(self) -> Record:
+        """Give the record with its first lines and its last, none longer than 2,000 characters, to be kept."""
+        lines = (*self.lines[:_KEPT_LINES], self.lines[-1]) if len(self.lines) > _KEPT_LINES else self.lines
+        if lines is self.lines and all(len(text) <= _KEPT_CHARS for _, text in lines):
+            return self
+        return self._replace(lines=tuple((number, text[:_KEPT_CHARS]) for number, text in lines))
+
 
 class RawRecord(NamedTuple):
     """Lines that belong together, not decoded yet (most records are dropped before that)."""
@@ -65,8 +80,8 @@ _CONTAINER = re.compile(
     rb"""
     (?P<compose>[\w.-]+\s*\|\s(?=.))                                        # docker compose logs
     | \[(?P<pod>pod/[^\]\s]+)\]\s                                            # kubectl logs --prefix
-    | (?P<k8s>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s(?:std(?:out|err)\s[FP]\s)?)   # CRI, docker -t
     | (?P<journal>(?:[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:\d\d:\d\d|20\d\d-\d\d-\d\dT[\d:.+-]+)\s[\w.-]+\s[\w./@:-]+?(?:\[\d+\])?:\s)
+    | (?P<k8s>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s(?:std(?:out|err)\s[FP]\s)?)   # CRI, docker -t
     | \[(?P<torch>rank\d+)\]:\s?(?!\[[WEIF])                                 # torchrun, excepthook of torch.distributed
     | \((?P<ray>(?:[\w:]+\s)?pid=\d+(?:,\sip=[\d.]+)?)\)\s?                  # Ray
     | \s{0,3}(?P<srun>\d{1,4}):\s(?=\[20)                                    # srun --label
@@ -91,8 +106,8 @@ _HEAD = re.compile(
     """,
     re.VERBOSE,
 )
-_DUMP = 200
-"""Where `server_args=` stands in its record, at most; the dump is one line, and what follows it is somebody else's."""
+_DUMP = re.compile(rb".{0,190}?\bserver_args=(?:ServerArgs\(|\{)")
+"""The dump is one line, and what follows it is somebody else's."""
 
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
 
@@ -103,6 +118,7 @@ class RecordReader:
     def __init__(self) -> None:
         self._open: dict[str, list[Numbered]] = {}
         self._last: dict[str, int] = {}
+        self._size = 0
 
     def feed(self, lines: Iterable[Numbered]) -> Iterator[RawRecord]:
         """Yield the records that these lines complete."""
@@ -114,6 +130,9 @@ class RecordReader:
             else:
                 process, rest = strip_container(line)
                 for piece in split_pieces(rest):
+                    if len(piece) < len(line) and is_request_echo(piece):
+                        yield from self._start(process, number, ECHO)
+                        break  # a prompt may quote a time, so nothing after it on this line can be told from it
                     yield from self._add(process, number, piece)
 
     def finish(self) -> Iterator[RawRecord]:
@@ -130,19 +149,27 @@ class RecordReader:
             yield from self._start(process, number, piece)
             return
         self._last[process] = number
+        self._size += len(piece)
         lines.append((number, piece))
         if len(lines) > _HEAD_LINES + 2 * _TAIL_LINES:
-            del lines[_HEAD_LINES : len(lines) - _TAIL_LINES]
+            self._size -= sum(len(line) for _, line in lines[_HEAD_LINES:-_TAIL_LINES])
+            del lines[_HEAD_LINES:-_TAIL_LINES]
+        if self._size > _MOST_OPEN:
+            yield from self.finish()
 
     def _start(self, process: str, number: int, piece: bytes) -> Iterator[RawRecord]:
         yield from self._close(process)
-        if len(self._open) > 64:
+        if len(self._open) >= _MOST_PROCESSES or self._size > _MOST_OPEN:
             yield from self.finish()
         self._open[process] = [(number, piece)]
         self._last[process] = number
+        self._size += len(piece)
 
     def _close(self, process: str) -> Iterator[RawRecord]:
         lines = self._open.pop(process, None)
+        self._last.pop(process, None)
+        if lines:
+            self._size -= sum(len(line) for _, line in lines)
         if lines and lines[0][1] is not ECHO:
             while not lines[-1][1].strip() and len(lines) > 1:
                 lines.pop()
@@ -181,7 +208,7 @@ def split_pieces(line: bytes) -> list[bytes]:
 
 
 def _split_glued(part: bytes) -> list[bytes]:
-    if part.find(b"server_args=") >= 0 and part.startswith(b"[20"):
+    if part.startswith(b"[20") and _DUMP.match(part):
         # a dump may quote a time inside a value; only what follows its closing bracket is another record
         return [part] if not _GLUED.search(part, max(part.rfind(b")"), part.rfind(b"}"))) else _GLUED.split(part)
     return _GLUED.split(part)
@@ -193,8 +220,10 @@ def starts_record(piece: bytes, lines: list[Numbered]) -> bool:
         return True
     if lines[0][1] is ECHO:
         return False
-    if b"server_args=" in lines[0][1][:_DUMP] and lines[-1][1].rstrip().endswith((b")", b"}")):
+    if lines[-1][1].rstrip().endswith((b")", b"}")) and _DUMP.match(lines[0][1]):
         return True
+    if b' HTTP/1.1" ' in lines[0][1] and piece[:1] not in (b" ", b"\t", b""):
+        return True  # an access line is one line
     if piece.startswith(b"Traceback (most recent call last)"):
         return not _expects_traceback(lines)
     if piece.startswith((b"Killed", b"Process ", b"Fatal Python error:", b"terminate called")):
@@ -226,12 +255,13 @@ _PARSE = re.compile(
     (?:\[(?P<time>20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?P<tags>(?:\s[^\]\s]+)*)\]\s?
      | \[(?P<short>\d\d-\d\d\s\d\d:\d\d:\d\d|\d\d:\d\d:\d\d)(?P<tags2>(?:\s[^\]\s]+)*)\]\s?
      | (?P<iso>20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d+)?)\S*\s?
-     | \[gpu=(?P<gpu>\d+)\]\s
+     | \[gpu=(?P<gpu>\d{1,6})\]\s
     )?
     """,
     re.VERBOSE,
 )
-_TAG = re.compile(r"(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d+|encode_server|encode_dp_worker\[\d+\]")
+_TAG = re.compile(r"\b(?:(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,6}|encode_server|encode_dp_worker\[\d{1,6}\])(?!\S)")
+_LONGEST_TAGS = 100
 
 
 def parse_record(raw: RawRecord, file: int) -> Record:
@@ -240,7 +270,7 @@ def parse_record(raw: RawRecord, file: int) -> Record:
     found = _PARSE.match(first)
     groups = found.groupdict() if found else {}
     time = groups.get("time") or groups.get("iso") or groups.get("short")
-    tags = _TAG.findall(groups.get("tags") or groups.get("tags2") or "")
+    tags = _TAG.findall((groups.get("tags") or groups.get("tags2") or "")[:_LONGEST_TAGS])
     rank = " ".join(tags) or (f"TP{groups['gpu']}" if groups.get("gpu") else "")
     message = first[found.end() :] if found else first
     rest = ((number, line.decode("utf-8", "replace")) for number, line in raw.lines[1:])
@@ -248,6 +278,7 @@ def parse_record(raw: RawRecord, file: int) -> Record:
     return Record(file, lines, time.replace("T", " ") if time else None, rank, raw.process, find_kind(message, lines))
 
 
+_DUMP_TEXT = re.compile(_DUMP.pattern.decode())
 _ACCESS = re.compile(r'(?:INFO:\s+)?[\d.:a-fA-F\[\]]+:\d+ - "(?:GET|POST|PUT|DELETE|HEAD|OPTIONS|PATCH) ')
 _KERNEL = re.compile(
     r"\[\s*\d+\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4}\]|NVRM: |oom-kill:|Out of memory: Kill|Memory cgroup out of memory"
@@ -256,7 +287,7 @@ _KERNEL = re.compile(
 
 def find_kind(message: str, lines: tuple[tuple[int, str], ...]) -> str:
     """Name the kind of a record from its message, before any rule sees it."""
-    if "server_args=" in message[:200]:
+    if _DUMP_TEXT.match(message):
         return "server_args"
     if _ACCESS.match(message):
         return "access"

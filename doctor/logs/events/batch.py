@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -31,6 +32,7 @@ def parse(record: Record) -> Iterator[BatchStats]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text.strip().rstrip("%"))
+        number = float(text.strip().rstrip("%"))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

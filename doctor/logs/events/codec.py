@@ -10,9 +10,9 @@ from doctor.logs.records import Record
 
 KEYWORDS = (b"Could not load libtorchcodec", b"libtorchcodec_core")
 
-_MODULE = re.compile(r"Ignore import error when loading ([\w.]+):")
-_MISSING = re.compile(r"\b(lib(?:av\w+|sw\w+)\.so\.\d+): cannot open shared object")
-_TORCH = re.compile(r"The PyTorch version \(([\w.+]+)\)")
+_MODULE = re.compile(r"Ignore import error when loading ([\w.]{1,200}):")
+_MISSING = re.compile(r"\b(lib(?:av|sw)\w{1,20}\.so\.\d{1,4}): cannot open shared object")
+_TORCH = re.compile(r"The PyTorch version \(([\w.+]{1,60})\)")
 
 
 def parse(record: Record) -> Iterator[CodecProbe]:

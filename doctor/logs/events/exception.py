@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 from doctor.logs.events.types import ExceptionEvent, Frame, Raised
@@ -11,7 +12,7 @@ from doctor.logs.records import Record
 KEYWORDS = (b"Traceback (most recent call last)", b"Error", b"Exception", b"Interrupt", b'  File "')
 
 _HEADER = "Traceback (most recent call last):"
-_FRAME = re.compile(r'File "([^"]{1,500})", line (\d+), in (\S+)')
+_FRAME = re.compile(r'File "([^"]{1,500})", line (\d{1,9}), in (\S{1,200})')
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::\s+(?P<message>.*)|:?\s*)$")
 _LOOSE = re.compile(
     r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)):(?:\s+(?P<message>.*))?$"
@@ -23,7 +24,14 @@ _LINKS = {
     "During handling of the above exception, another exception occurred:": "context",
 }
 _MESSAGE_LINES = 80
-"""Lines kept of one exception's message: argparse and ninja texts inside messages are longer than anyone reads."""
+_MESSAGE_CHARS = 20_000
+"""Kept of one exception's message: argparse and ninja texts inside messages are longer than anyone reads."""
+
+_FIRST_FRAMES = 20
+_LAST_FRAMES = 80
+"""Frames kept of one traceback; Python itself folds repeats and shows at most 1,000."""
+
+_LONGEST_CHAIN = 40
 
 
 def parse(record: Record) -> Iterator[ExceptionEvent]:
@@ -43,6 +51,7 @@ class _ChainReader:
 
     def __init__(self) -> None:
         self._chain: list[Raised] = []
+        self._chars = 0
         self._frames: list[Frame] = []
         self._message: list[str] = []
         self._state = "text"
@@ -60,25 +69,26 @@ class _ChainReader:
         elif self._state == "frames":
             self._read_frame(number, text)
         elif self._state == "message" and not self._starts_other(text):
-            if len(self._message) < _MESSAGE_LINES:
-                self._message.append(text)
+            if len(self._message) < _MESSAGE_LINES and self._chars < _MESSAGE_CHARS:
+                self._message.append(text[:_MESSAGE_CHARS])
+                self._chars += len(text)
         elif found := _LOOSE.match(text):
             self._end_message()
             self._raise(number, found["type"], found["message"] or "")
         elif text.startswith("  File ") and (frame := _FRAME.search(text)):
             self._open(number, "")
-            self._frames.append(_frame(frame))
+            self._add_frame(frame)
 
     def finish(self) -> tuple[Raised, ...]:
         """Close what is open and give the chain."""
         if self._state == "frames":
-            self._chain.append(Raised("", "", self._start, tuple(self._frames), self._link))
+            self._add_raised("", "", self._start)
         self._end_message()
         return tuple(self._chain)
 
     def _open(self, number: int, text: str) -> None:
         if self._state == "frames" and self._frames:
-            self._chain.append(Raised("", "", self._start, tuple(self._frames), self._link))
+            self._add_raised("", "", self._start)
         self._end_message()
         self._frames, self._state, self._start = [], "frames", number
         inline = text.partition(_HEADER)[2]
@@ -87,22 +97,36 @@ class _ChainReader:
 
     def _read_inline(self, number: int, text: str) -> None:
         """Read a traceback that lost its newlines."""
-        frames = list(_FRAME.finditer(text))
-        self._frames = [_frame(found) for found in frames]
-        tail = text[frames[-1].end() :] if frames else text
-        raised = list(_INLINE.finditer(tail))
+        end = 0
+        for found in _FRAME.finditer(text):
+            self._add_frame(found)
+            end = found.end()
+        raised = None
+        for found in _INLINE.finditer(text, end):
+            raised = found
         if raised:
-            self._raise(number, raised[-1][1], tail[raised[-1].end() :].strip())
+            self._raise(number, raised[1], text[raised.end() :].strip())
 
     def _read_frame(self, number: int, text: str) -> None:
         if frame := _FRAME.search(text):
-            self._frames.append(_frame(frame))
+            self._add_frame(frame)
         elif text[:1] not in ("", " ", "\t") and (found := _RAISED.match(text)):
             self._raise(number, found["type"], found["message"] or "")
 
     def _raise(self, number: int, kind: str, message: str) -> None:
-        self._chain.append(Raised(kind, message, number, tuple(self._frames), self._link))
+        self._add_raised(kind, message[:_MESSAGE_CHARS], number)
         self._message, self._frames, self._link, self._state = [], [], "", "message"
+        self._chars = len(message)
+
+    def _add_raised(self, kind: str, message: str, number: int) -> None:
+        self._chain.append(Raised(kind[:200], message, number, tuple(self._frames), self._link))
+        if len(self._chain) > _LONGEST_CHAIN:
+            del self._chain[_LONGEST_CHAIN // 2]
+
+    def _add_frame(self, found: re.Match[str]) -> None:
+        self._frames.append(Frame(sys.intern(found[1]), int(found[2]), sys.intern(found[3])))
+        if len(self._frames) > _FIRST_FRAMES + 2 * _LAST_FRAMES:
+            del self._frames[_FIRST_FRAMES:-_LAST_FRAMES]
 
     def _starts_other(self, text: str) -> bool:
         return _LOOSE.match(text) is not None or text.startswith("  File ")
@@ -115,7 +139,3 @@ class _ChainReader:
         self._message = []
         if self._state == "message":
             self._state = "text"
-
-
-def _frame(found: re.Match[str]) -> Frame:
-    return Frame(found[1], int(found[2]), found[3])

@@ -18,10 +18,10 @@ KEYWORDS = (
 )
 
 _KILLED = re.compile(
-    r"(?:Out of memory|Memory cgroup out of memory): Kill(?:ed)? process (?P<pid>\d+) \((?P<task>[^)]{0,80})\)"
-    r"(?:.{0,80}?anon-rss:(?P<anon>\d+)kB)?(?:.{0,80}?shmem-rss:(?P<shmem>\d+)kB)?"
+    r"(?:Out of memory|Memory cgroup out of memory): Kill(?:ed)? process (?P<pid>\d{1,10}) \((?P<task>[^)]{0,80})\)"
+    r"(?:.{0,80}?anon-rss:(?P<anon>\d{1,15})kB)?(?:.{0,80}?shmem-rss:(?P<shmem>\d{1,15})kB)?"
 )
-_XID = re.compile(r"NVRM: Xid \((?P<device>[^)]{1,60})\): (?P<code>\d+)(?:,\s*(?:pid=(?P<pid>\d+))?)?")
+_XID = re.compile(r"NVRM: Xid \((?P<device>[^)]{1,60})\): (?P<code>\d{1,4})\b(?:,\s*(?:pid=(?P<pid>\d{1,10}))?)?")
 _TIME = re.compile(r"^\[([A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4})\]|^\[\s*(\d+\.\d+)\]")
 
 

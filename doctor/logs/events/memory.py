@@ -10,10 +10,11 @@ from doctor.logs.records import Record
 
 KEYWORDS = (b"avail mem=", b"KV Cache is allocated", b"max_total_num_tokens=", b"Raise --mem-fraction-static")
 
-_AVAIL = re.compile(r"avail mem=(-?[\d.]+)")
-_USED = re.compile(r"mem usage=(-?[\d.]+)")
-_KV = re.compile(r"#tokens: (\d+)(?:, K size: ([\d.]+) GB, V size: ([\d.]+) GB|, KV size: ([\d.]+) GB)?")
-_TOTAL = re.compile(r"max_total_num_tokens=(\d+)")
+_GB = r"\d{1,9}(?:\.\d{1,9})?"
+_AVAIL = re.compile(rf"avail mem=(-?{_GB})")
+_USED = re.compile(rf"mem usage=(-?{_GB})")
+_KV = re.compile(rf"#tokens: (\d{{1,15}})\b(?:, K size: ({_GB}) GB, V size: ({_GB}) GB|, KV size: ({_GB}) GB)?")
+_TOTAL = re.compile(r"max_total_num_tokens=(\d{1,15})\b")
 _WHERE = (
     ("Load weight begin", "before_load"),
     ("Load weight end", "after_load"),

@@ -1,4 +1,4 @@
-"""Progress of the grouped offloader (`[offloader] offload module_index=…`, `srt/utils/offloader.py`, 0.5.2 to 0.5.23)."""
+"""Progress of the grouped offloader (`[offloader] offload module_index=…`, `utils/offloader.py`, 0.5.2 to 0.5.23)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from doctor.logs.records import Record
 KEYWORDS = (b"[offloader] offload module_index=", b"memory_allocated=")
 
 _STEP = re.compile(
-    r"\[offloader\] offload module_index=(?P<index>\d+)\s+submodule=(?P<submodule><[^>]{0,200}>|\S+)"
-    r"\s+params=\[(?P<params>[^\]]{0,500})\]\s*memory_allocated=(?P<allocated>\d+)"
+    r"\[offloader\] offload module_index=(?P<index>\d{1,9})\s+submodule=(?P<submodule><[^>]{0,200}>|\S+)"
+    r"\s+params=\[(?P<params>[^\]]{0,500})\]\s*memory_allocated=(?P<allocated>\d{1,18})\b"
 )
-_TAIL = re.compile(r"^[^\[\]]{0,300}\]\s*memory_allocated=(?P<allocated>\d+)$")
+_TAIL = re.compile(r"^[^\[\]]{0,300}\]\s*memory_allocated=(?P<allocated>\d{1,18})$")
 
 
 def parse(record: Record) -> Iterator[OffloadStep]:

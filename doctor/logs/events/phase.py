@@ -12,7 +12,8 @@ PHASES = ("args", "import", "dist-init", "load", "kv-pool", "capture", "warmup",
 """The order of a start; ranks and draft models repeat parts of it."""
 
 _MARKS: tuple[tuple[str, str, str], ...] = (
-    ("server_args=", "args", "end"),
+    ("server_args=ServerArgs(", "args", "end"),
+    ("server_args={", "args", "end"),
     ("Init torch distributed begin", "dist-init", "begin"),
     ("Init parallel begin", "dist-init", "begin"),
     ("Init torch distributed end", "dist-init", "end"),
@@ -24,6 +25,7 @@ _MARKS: tuple[tuple[str, str, str], ...] = (
     ("max_total_num_tokens=", "capture", "end"),
     ("Started server process", "warmup", "begin"),
     ("Uvicorn running on", "warmup", "http"),
+    ("error while attempting to bind on address", "warmup", "failed"),
     ("The server is fired up and ready to roll", "serving", "begin"),
     ("SIGTERM received", "shutdown", "begin"),
     ("Gracefully exiting", "shutdown", "begin"),

@@ -16,11 +16,12 @@ KEYWORDS = (
 )
 
 _PATTERNS = (
-    re.compile(r"Subprocess (?P<name>[\w-]+) \(pid=(?P<pid>\d+)\) crashed with exit code (?P<code>-?\d+)"),
-    re.compile(r"(?P<name>Rank \d+ scheduler) died during initialization \(exit code: (?P<code>-?\d+)\)"),
-    re.compile(r"^Exit code: (?P<code>-?\d+)"),
+    re.compile(r"Subprocess (?P<name>[\w-]+) \(pid=(?P<pid>\d{1,10})\) crashed with exit code (?P<code>-?\d{1,6})\b"),
+    re.compile(r"(?P<name>Rank \d{1,6} scheduler) died during initialization \(exit code: (?P<code>-?\d{1,6})\)"),
+    re.compile(r"^Exit code: (?P<code>-?\d{1,6})\b"),
     re.compile(
-        r"(?P<name>Scheduler or DataParallelController|\w*[Cc]ontroller) (?P<pid>\d+) terminated with (?P<code>-?\d+)"
+        r"(?P<name>Scheduler or DataParallelController|\b\w{0,40}[Cc]ontroller) (?P<pid>\d{1,10})"
+        r" terminated with (?P<code>-?\d{1,6})\b"
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +16,10 @@ KEYWORDS = (b"server_args=",)
 _START = re.compile(r"server_args=(ServerArgs\(|\{)")
 _FIELD = re.compile(r"\s*(?:'(?P<quoted>\w+)'\s*:|(?P<plain>\w+)\s*=)\s*")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_LONGEST = 200_000
-"""Characters read of one dump; real ones have 8 to 14 thousand."""
+_LONGEST = 100_000
+_LONGEST_VALUE = 20_000
+_DEEPEST = 5
+"""Characters read of one dump and of one value, and levels of nesting; real dumps have 8 to 14 thousand, and 2."""
 
 
 def parse(record: Record) -> Iterator[ServerArgs]:
@@ -66,19 +69,39 @@ def split_fields(text: str) -> tuple[list[str], bool]:
     return fields, True
 
 
-def parse_value(text: str) -> Any:
-    """Read one value as a Python literal; a nested object such as `CudaGraphConfig(…)` becomes a dict of its fields."""
+def parse_value(text: str, depth: int = 0) -> Any:
+    """Read one value as a Python literal; a nested object such as `CudaGraphConfig(…)` becomes a dict of its fields.
+
+    What is neither, or nothing that JSON could hold, stays text.
+    """
     text = text.strip()
+    if len(text) > _LONGEST_VALUE or text.count("(") + text.count("[") + text.count("{") > _LONGEST_VALUE // 20:
+        return text
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        pass
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return _parse_object(text, depth)
+    return value if is_plain(value) else text
+
+
+def _parse_object(text: str, depth: int) -> Any:
     nested = re.match(r"\w+\(", text)
-    if nested and text.endswith(")") and text.count("(") < 200:
+    if nested and text.endswith(")") and depth < _DEEPEST:
         fields, _ = split_fields(text[nested.end() :])
         named = [
             (name["plain"], field[name.end() :]) for field in fields if (name := _FIELD.match(field)) and name["plain"]
         ]
         if named:
-            return {name: parse_value(value) for name, value in named}
+            return {name: parse_value(value, depth + 1) for name, value in named}
     return text
+
+
+def is_plain(value: Any) -> bool:
+    """True for None, texts, finite numbers of 64 bits, and lists, tuples and dicts of them."""
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str | int) and is_plain(item) for key, item in value.items())
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 63)

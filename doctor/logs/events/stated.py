@@ -22,35 +22,37 @@ def _fact(name: str, keyword: str, pattern: str) -> _Fact:
     return _Fact(name, keyword.encode(), re.compile(pattern))
 
 
+_VERSION = r"\d{1,4}\.\d{1,6}[\w.+]{0,40}"
 _FACTS = (
     _fact("gpu.name", "GPU: ", r"\bGPU: (NVIDIA [\w .-]{3,60}|AMD [\w .-]{3,60})\s*$"),
     _fact("gpu.name", "device_name=", r"device_name=([A-Za-z0-9_.-]{3,60}?)(?:_down)?[.,]"),
-    _fact("gpu.capability", "ompute capability", r"[Cc]ompute capability: (\d+(?:\.\d+)?)"),
-    _fact("gpu.capability", "CUDA capability sm_", r"with CUDA capability sm_(\d+)"),
-    _fact("gpu.total_gib", "has a total capacity of", r"has a total capacity of ([\d.]+) GiB"),
+    _fact("gpu.capability", "ompute capability", r"[Cc]ompute capability: (\d{1,3}(?:\.\d{1,3})?)"),
+    _fact("gpu.capability", "CUDA capability sm_", r"with CUDA capability sm_(\d{1,4})"),
+    _fact("gpu.total_gib", "has a total capacity of", r"has a total capacity of (\d{1,6}(?:\.\d{1,6})?) GiB"),
     _fact(
         "env.CUDA_VISIBLE_DEVICES",
         "CUDA_VISIBLE_DEVICES",
-        r"""CUDA_VISIBLE_DEVICES'?\)?=['"]?([^'"\s]*)['"]?""",
+        r"""CUDA_VISIBLE_DEVICES'?\)?=(?!None\b)['"]?([\w,/:.-]{0,1000})(?=['"\s;&|)]|$)""",
     ),
-    _fact("torch.version", "PyTorch version", r"The PyTorch version \((\d+\.\d+[\w.+]*)\)"),
-    _fact("torch.version", "torch==", r"\btorch==(\d+\.\d+[\w.+]*)"),
-    _fact("sglang.version", "sglang==", r"\bsglang==(\d+\.\d+[\w.]*)"),
-    _fact("sglang.version", "sglang: ", r"^sglang: (\d+\.\d+[\w.]*)"),
-    _fact("sglang.version", "SGLang version", r"SGLang [Vv]ersion:? v?(\d+\.\d+\.\d+[\w.]*)"),
-    _fact("sglang.version", "sglang:v", r"lmsysorg/sglang:v(\d+\.\d+\.\d+(?:\.?post\d+)?)"),
-    _fact("torch.version", "PyTorch: ", r"^PyTorch: (\d+\.\d+[\w.+]*)"),
-    _fact("driver.version", "CUDA Driver Version", r"CUDA Driver Version: ([\d.]+)"),
-    _fact("driver.cuda", "found version ", r"\(found version (\d+)\)"),
-    _fact("model.layers", "num_hidden_layers=", r"num_hidden_layers=(\d+)"),
+    _fact("torch.version", "PyTorch version", rf"The PyTorch version \(({_VERSION})\)"),
+    _fact("torch.version", "torch==", rf"\btorch==({_VERSION})"),
+    _fact("sglang.version", "sglang==", rf"\bsglang==({_VERSION})"),
+    _fact("sglang.version", "sglang: ", rf"^sglang: ({_VERSION})"),
+    _fact("sglang.version", "SGLang version", r"SGLang [Vv]ersion:? v?(\d{1,4}\.\d{1,6}\.\d{1,6}[\w.]{0,40})"),
+    _fact("sglang.version", "sglang:v", r"lmsysorg/sglang:v(\d{1,4}\.\d{1,6}\.\d{1,6}(?:\.?post\d{1,4})?)"),
+    _fact("torch.version", "PyTorch: ", rf"^PyTorch: ({_VERSION})"),
+    _fact("driver.version", "CUDA Driver Version", r"CUDA Driver Version: ([\d.]{1,20})"),
+    _fact("driver.cuda", "found version ", r"\(found version (\d{1,9})\)"),
+    _fact("model.layers", "num_hidden_layers=", r"num_hidden_layers=(\d{1,6})\b"),
     _fact("model.unsupported", "Model architectures", r"Model architectures \['(\w+)'"),
     _fact("model.unsupported", "Cannot find model module", r"Cannot find model module\. '(\w+)'"),
-    _fact("http.url", "Uvicorn running on", r"Uvicorn running on (\S+)"),
-    _fact("main.pid", "Started server process", r"Started server process \[(\d+)\]"),
+    _fact("http.url", "Uvicorn running on", r"Uvicorn running on (\S{1,300})"),
+    _fact("main.pid", "Started server process", r"Started server process \[(\d{1,10})\]"),
     _fact(
         "command",
         "sglang",
-        r"^(?:\S+@\S+:\S*[$#] |[$#] )?(.*?\b(?:sglang\.launch_server|sglang serve|sglang-[\w-]+ serve)\b.*)$",
+        r"^(?:[\w.-]{1,64}@[\w.-]{1,64}:[^\s$#]{0,200}[$#] |[$#] )?"
+        r"(.*?\b(?:sglang\.launch_server|sglang serve|sglang-[\w-]{1,40} serve)\b.*)$",
     ),
 )
 
@@ -82,6 +84,6 @@ def parse(record: Record) -> Iterator[Said]:
 
 
 def _value(name: str, text: str) -> str | int | float:
-    if name in ("gpu.total_gib",):
+    if name == "gpu.total_gib":
         return float(text)
     return int(text) if name in ("model.layers", "main.pid", "driver.cuda") else text

@@ -58,7 +58,10 @@ class PhaseMark(NamedTuple):
 
 
 class OffloadStep(NamedTuple):
-    """One layer (SGLang's module_index; -1 when the excerpt begins inside the line) moved by the grouped offloader; `allocated` is the GPU memory in bytes after the step."""
+    """One layer moved by the grouped offloader; `allocated` is the GPU memory in bytes after the step.
+
+    `layer` is SGLang's module_index; -1 when the excerpt begins inside the line.
+    """
 
     record: Record
     layer: int
@@ -68,7 +71,10 @@ class OffloadStep(NamedTuple):
 
 
 class MemoryMark(NamedTuple):
-    """A memory figure of the log in GB: `what` is before_load, after_load, after_pool, weights, kv_k, kv_v, kv or kv_tokens."""
+    """A memory figure of the log in GB (kv_tokens and max_total_tokens are counts).
+
+    `what` is before_load, after_load, after_pool, capture, weights, kv, kv_tokens or max_total_tokens.
+    """
 
     record: Record
     what: str
