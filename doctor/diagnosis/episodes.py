@@ -35,7 +35,7 @@ def became_ready(events: Sequence[Event], episode: Episode) -> Position | None:
     """
     marks = [event for event in events if isinstance(event, PhaseMark) and episode.holds_record(event.record)]
     ready = next((mark for mark in marks if mark.phase == "serving"), None)
-    if ready is None:
+    if ready is None or any(mark.edge == "failed" for mark in marks):
         return None
     started = any(mark.phase == "warmup" and mark.edge == "begin" for mark in marks)
     listening = any(mark.phase == "warmup" and mark.edge == "http" for mark in marks)

@@ -193,6 +193,8 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
         return "incomplete"
     if not observations.files and facts.get("response.degenerate") is False:
         return "healthy"
+    if facts.get("traceback.fatal"):
+        return "incomplete"
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
     looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)

@@ -63,12 +63,13 @@ class Facts(Mapping[str, Any]):
 def build_facts(observations: Observations) -> Facts:
     """Collect the facts of the last start in the input."""
     facts: dict[str, Fact] = {}
+    seen: set[tuple[str, str]] = set()
     events = observations.events
     for event in events:
         if isinstance(event, Said):
             _add_said(facts, event)
         elif isinstance(event, MemoryMark):
-            _add_memory(facts, event)
+            _add_memory(facts, event, seen)
         elif isinstance(event, ServerArgs):
             _add_arguments(facts, event)
         elif isinstance(event, PhaseMark):
@@ -99,12 +100,20 @@ def _add_arguments(facts: dict[str, Fact], event: ServerArgs) -> None:
         facts[f"args.{name}"] = Fact(value, event.record)
 
 
-def _add_memory(facts: dict[str, Fact], event: MemoryMark) -> None:
+def _add_memory(facts: dict[str, Fact], event: MemoryMark, seen: set[tuple[str, str]]) -> None:
+    """Keep the target model's figures: a draft model repeats the lines later; over ranks the lowest counts."""
     name = f"mem.{event.what}"
+    if event.what in _FIRST_ONLY:
+        if (event.what, event.record.rank) in seen:
+            return
+        seen.add((event.what, event.record.rank))
     lowest = event.what in ("before_load", "after_load", "after_pool", "capture")
     if name in facts and lowest and facts[name].value <= event.value:
         return
     facts[name] = Fact(event.value, event.record)
+
+
+_FIRST_ONLY = ("before_load", "after_load", "weights")
 
 
 def _add_phase(facts: dict[str, Fact], event: PhaseMark) -> None:
@@ -160,6 +169,7 @@ def _add_deaths(facts: dict[str, Fact], events: tuple[Event, ...]) -> None:
             facts["kernel.xid_device"] = Fact(event.device, event.record)
         elif isinstance(event, ExceptionEvent) and event.is_cut:
             facts["traceback.cut"] = Fact(True, event.record)  # noqa: FBT003 - a fact's value
+            facts["traceback.fatal"] = Fact("hit an exception" in event.record.message, event.record)
             facts["traceback.last_function"] = Fact(
                 event.chain[-1].frames[-1].function if event.chain[-1].frames else None, event.record
             )

@@ -10,6 +10,9 @@ from doctor.logs.events import EventParser, load_parsers
 from doctor.logs.events.types import ExceptionEvent, UsageError
 from doctor.logs.records import Record
 
+_WINDOW = 1 << 16
+"""Bytes searched at once for keywords: every match takes memory, and a line may hold one keyword a million times."""
+
 PATTERN_SECONDS = 0.2
 """Time for one pattern on one record; a pathological pair ends there instead of hanging (`regex` checks it itself)."""
 
@@ -27,11 +30,15 @@ class Hit(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """One pattern of one rule: a match (`condition` None) or a condition; `key` is (rule index, part index)."""
+    """One pattern of one rule: a match (`condition` None) or a condition; `key` is (rule index, part index).
+
+    `quiet`: noise or context, of which the first hits tell everything and the rest are only counted.
+    """
 
     key: tuple[int, int]
     match: Match
     condition: Condition | None
+    quiet: bool
 
 
 class Index:
@@ -70,12 +77,20 @@ class Index:
 
 
 def build_finder(keywords: list[bytes]) -> Callable[[bytes], Iterable[int]]:
-    """Make the function that lists which keywords occur in a text (Aho-Corasick: its cost does not grow with their number)."""
+    """Make the function that lists which keywords occur in a text (Aho-Corasick: more keywords cost no more time)."""
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     automaton = BytesAhoCorasick(keywords, implementation=Implementation.ContiguousNFA)
     find = automaton.find_matches_as_indexes
-    return lambda text: {number for number, _, _ in find(text, overlapping=True)}
+    overlap = max(map(len, keywords), default=1) - 1
+
+    def find_all(text: bytes) -> set[int]:
+        if len(text) <= _WINDOW:
+            return {number for number, _, _ in find(text, overlapping=True)}
+        windows = (text[start : start + _WINDOW + overlap] for start in range(0, len(text), _WINDOW))
+        return {number for window in windows for number, _, _ in find(window, overlapping=True)}
+
+    return find_all
 
 
 def list_probes(number: int, rule: Rule) -> Iterator[Probe]:
@@ -83,11 +98,11 @@ def list_probes(number: int, rule: Rule) -> Iterator[Probe]:
     part = 0
     for match in rule.matches:
         if match.event != "facts":
-            yield Probe((number, part), match, None)
+            yield Probe((number, part), match, None, rule.role in ("benign", "context") and match.event == "line")
         part += 1
     for condition in rule.conditions:
         if condition.keywords:
-            yield Probe((number, part), Match("line", condition.keywords, condition.pattern), condition)
+            yield Probe((number, part), Match("line", condition.keywords, condition.pattern), condition, quiet=False)
         part += 1
 
 
@@ -95,7 +110,7 @@ _compiled: dict[str, Any] = {}
 
 
 def search(pattern: str, text: str) -> Any:
-    """Search with a time limit; patterns are compiled when first needed. A pattern that runs out of time finds nothing."""
+    """Search with a time limit, compiling when first needed; a pattern that runs out of time finds nothing."""
     import regex
 
     compiled = _compiled.get(pattern)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from doctor.diagnosis.match import Hit, Index, Probe, apply_probe
 from doctor.logs.events import EventParser
-from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark
+from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark, ServerArgs, UsageError
 from doctor.logs.fences import FenceFilter
 from doctor.logs.kinds import Numbered, Router
 from doctor.logs.lines import Block
@@ -15,8 +15,27 @@ from doctor.logs.records import RawRecord, Record, RecordReader, parse_record
 _KEEP = 400
 """Events kept of each kind, first and last: a 64-rank start prints about 300 phase lines."""
 
+_KEEP_RARE = 16
+"""Of dumps and usage texts, which are large: only the last starts of a server are looked at."""
+
+_KEEP_CHARS = 2_000_000
+"""Text of the first and of the last events kept of each kind, whatever their number."""
+
+_MOST_PHASES = 4096
+"""Ranks and processes whose phase is followed."""
+
 _KEEP_HITS = 12
 """Hits kept of each pattern, first and last; the rest are counted."""
+
+
+_OFTEN = 200
+"""Hits of noise and context after which more of the same are only counted."""
+
+
+_KEEP_TEXT = 2000
+"""Characters kept of a hit's line and of each capture."""
+
+_LIMITS: dict[type, int] = {BatchStats: 2000, HttpStatus: 2000, ServerArgs: _KEEP_RARE, UsageError: _KEEP_RARE}
 
 
 class Folded(NamedTuple):
@@ -43,22 +62,26 @@ class Observations(NamedTuple):
 
 
 class _Keeper:
-    """First and last items of a stream, counted."""
+    """First and last items of a stream, bounded in number and in text."""
 
     def __init__(self, limit: int) -> None:
         self.first: list[Event] = []
         self.last: list[Event] = []
-        self.limit = limit
-        self.count = 0
+        self._limit = limit
+        self._full = False
+        self._chars = 0
 
-    def add(self, item: Event) -> None:
-        self.count += 1
-        if len(self.first) < self.limit:
+    def add(self, item: Event, chars: int) -> None:
+        self._chars += chars
+        if not self._full and len(self.first) < self._limit and self._chars <= _KEEP_CHARS:
             self.first.append(item)
             return
+        if not self._full:
+            self._full, self._chars = True, chars
         self.last.append(item)
-        if len(self.last) > 2 * self.limit:
-            del self.last[: self.limit]
+        if len(self.last) > 2 * self._limit or self._chars > _KEEP_CHARS:
+            del self.last[: (len(self.last) + 1) // 2]
+            self._chars //= 2
 
 
 class _HitKeeper:
@@ -124,7 +147,7 @@ class Observer:
         self._stats += routed.batches
         self._access += routed.accesses
         self._records[-1] += routed.batches + routed.accesses
-        self._last_line = block.lines[-1] or self._last_line
+        self._last_line = next((line for line in reversed(block.lines) if line), self._last_line)
         others = self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
         for raw in self._reader.feed(others):
             self._take(raw)
@@ -176,29 +199,60 @@ class Observer:
         self._records[-1] += 1
         self._last_raw = raw
         text = raw.lines[0][1] if len(raw.lines) == 1 else b"\n".join(line for _, line in raw.lines)
-        owners = self._index.find_owners(text)
+        owners = [owner for owner in self._index.find_owners(text) if not self._only_counts(owner, text)]
         if not owners:
             return
         record = parse_record(raw, len(self._files) - 1)
         events = [event for owner in owners if isinstance(owner, EventParser) for event in owner.parse(record)]
+        kept = record.shorten()
         for event in events:
-            self._keep(event)
+            own = event.record is record
+            shortened = kept if own else event.record.shorten()
+            self._keep(event._replace(record=shortened), len(text) if own else len(event.record.text))
         phase = self._phases.get(record.rank or record.process, self._phase) or "unknown"
         for owner in owners:
             if isinstance(owner, Probe):
                 for hit in apply_probe(owner, record, phase, events):
-                    self._hits.setdefault(owner.key, _HitKeeper()).add(hit)
+                    self._hits.setdefault(owner.key, _HitKeeper()).add(
+                        shorten_hit(hit, kept if hit.record is record else hit.record)
+                    )
+
+    def _only_counts(self, owner: Probe | EventParser, text: bytes) -> bool:
+        """Count one more hit of a quiet pattern that has been seen often, without taking the record apart."""
+        if isinstance(owner, EventParser) or not owner.quiet:
+            return False
+        keeper = self._hits.get(owner.key)
+        if (
+            keeper is None
+            or keeper.count < _OFTEN
+            or not all(keyword.encode() in text for keyword in owner.match.keywords)
+        ):
+            return False
+        keeper.count += 1
+        return True
 
     def _take_stat(self, numbered: Numbered) -> None:
         record = parse_record(RawRecord("", [numbered]), len(self._files) - 1)
         for event in self._batch.parse(record):
-            self._keep(event)
+            self._keep(event, len(numbered[1]))
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: Event, chars: int) -> None:
         if isinstance(event, PhaseMark) and event.edge != "crash":
-            self._phase = self._phases[event.record.rank or event.record.process] = following_phase(event)
-        limit = 2000 if isinstance(event, BatchStats | HttpStatus) else _KEEP
-        self._keepers.setdefault(type(event), _Keeper(limit)).add(event)
+            self._phase = following_phase(event)
+            if len(self._phases) < _MOST_PHASES:
+                self._phases[event.record.rank or event.record.process] = self._phase
+        keeper = self._keepers.get(type(event))
+        if keeper is None:
+            keeper = self._keepers[type(event)] = _Keeper(_LIMITS.get(type(event), _KEEP))
+        keeper.add(event, chars)
+
+
+def shorten_hit(hit: Hit, record: Record) -> Hit:
+    """Give the hit with what is kept of its record."""
+    if record is hit.record and len(hit.text) <= _KEEP_TEXT:
+        return hit
+    captures = {name: value[:_KEEP_TEXT] for name, value in hit.captures.items()}
+    return hit._replace(record=record, text=hit.text[:_KEEP_TEXT], captures=captures)
 
 
 def following_phase(mark: PhaseMark) -> str:

@@ -55,7 +55,14 @@ def _rank_roots(roots: list[Finding]) -> list[Judged]:
     explained = {rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id}
     candidates = [finding for finding in roots if finding.rule.id not in explained] or roots
     primary = min(candidates, key=_precedence)
-    return [Judged(_role_beside(primary, finding, explained), finding) for finding in roots]
+    shown = [finding for finding in roots if not _is_repeated(primary, finding)]
+    return [Judged(_role_beside(primary, finding, explained), finding) for finding in shown]
+
+
+def _is_repeated(primary: Finding, finding: Finding) -> bool:
+    """True for a more general rule about the very line that the primary explains: it would say nothing new."""
+    same = (finding.first.record.file, finding.first.line) == (primary.first.record.file, primary.first.line)
+    return same and finding.rule.id in primary.rule.explains
 
 
 def _precedence(finding: Finding) -> tuple[float, int, int, int, int, str]:

@@ -102,6 +102,7 @@ _HEAD = re.compile(
     | \[[A-Z][a-z]{2}\s[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:    # dmesg -T
     | \[\s*\d+\.\d{6}\]\s                                # dmesg
     | usage:\s
+    | (?:Decode|Prefill)\sbatch[\[,.\s]                  # time stamps stripped
     | \S+:\d+:\d+\s\[\d+\]\sNCCL\s                       # NCCL
     """,
     re.VERBOSE,
