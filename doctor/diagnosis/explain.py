@@ -22,6 +22,7 @@ from doctor.diagnosis.unknown import Unexplained, find_unexplained
 from doctor.diagnosis.usage_facts import find_usage_facts
 from doctor.diagnosis.versions import recognise_version
 from doctor.launch.flags import load_table
+from doctor.launch.torch_versions import torch_of
 from doctor.redact import clean, shorten
 
 _WHOLE = 50
@@ -60,6 +61,8 @@ def _diagnose_episode(
     table = load_table(version)
     launch = find_launch(question.command, facts, table)
     facts = add_command_facts(facts, launch, table).with_values({"sglang.version": version})
+    if version and not facts.get("torch.version"):
+        facts = facts.with_values({"torch.version": torch_of(version)})
     if facts.get("usage.raw"):
         facts = facts.with_values(find_usage_facts(facts["usage.raw"], table))
     findings = find_findings(rules, observations, facts, episode)

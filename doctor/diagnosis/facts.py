@@ -82,6 +82,7 @@ def build_facts(observations: Observations) -> Facts:
             facts.setdefault("torch.version", Fact(event.torch, event.record))
     _add_offload(facts, [event for event in events if isinstance(event, OffloadStep)])
     _add_deaths(facts, events)
+    _add_kernel_kill(facts, [event for event in events if isinstance(event, KernelOom)])
     _add_http(facts, [event for event in events if isinstance(event, HttpStatus)])
     _add_counts(facts, observations)
     for name, value in find_runtime_facts([event for event in events if isinstance(event, BatchStats)]).items():
@@ -158,12 +159,6 @@ def _add_deaths(facts: dict[str, Fact], events: tuple[Event, ...]) -> None:
             facts.setdefault("exit.name", Fact(event.name, event.record))
             if event.pid is not None:
                 facts.setdefault("exit.pid", Fact(event.pid, event.record))
-        elif isinstance(event, KernelOom) and looks_like_server(event.task):
-            facts["kernel.oom_task"] = Fact(event.task, event.record)
-            facts["kernel.oom_pid"] = Fact(event.pid, event.record)
-            facts["kernel.oom_constraint"] = Fact(event.constraint, event.record)
-            facts["kernel.oom_gib"] = Fact((event.anon_kb + event.shmem_kb) / 2**20, event.record)
-            facts["kernel.oom_time"] = Fact(event.time, event.record)
         elif isinstance(event, Xid):
             facts["kernel.xid"] = Fact(event.code, event.record)
             facts["kernel.xid_device"] = Fact(event.device, event.record)
@@ -175,9 +170,22 @@ def _add_deaths(facts: dict[str, Fact], events: tuple[Event, ...]) -> None:
             )
 
 
-def looks_like_server(task: str) -> bool:
-    """True for a task name that may be SGLang's: `sglang::schedul` (cut at 15 bytes), python, or a pt_/ray worker."""
-    return task.startswith(("sglang", "python", "ray::", "pt_"))
+def _add_kernel_kill(facts: dict[str, Fact], kills: list[KernelOom]) -> None:
+    """Join the kernel's kills with the server: by pid, else by the task's name (`sglang::schedul`, cut at 15 bytes).
+
+    Times are not compared: the kernel log may be in another time zone than the container's log.
+    """
+    pids = {facts[name].value for name in ("exit.pid", "main.pid") if name in facts}
+    ours = [kill for kill in kills if kill.pid in pids or kill.task.startswith("sglang")]
+    if not ours and not pids:
+        ours = [kill for kill in kills if kill.task.startswith(("python", "ray::", "pt_"))]
+    if ours:
+        kill = ours[-1]
+        facts["kernel.oom_task"] = Fact(kill.task, kill.record)
+        facts["kernel.oom_pid"] = Fact(kill.pid, kill.record)
+        facts["kernel.oom_constraint"] = Fact(kill.constraint, kill.record)
+        facts["kernel.oom_gib"] = Fact((kill.anon_kb + kill.shmem_kb) / 2**20, kill.record)
+        facts["kernel.oom_time"] = Fact(kill.time, kill.record)
 
 
 def _add_http(facts: dict[str, Fact], statuses: list[HttpStatus]) -> None:
