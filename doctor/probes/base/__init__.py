@@ -1,0 +1,1 @@
+"""What probes share: results, the context they look at, and children that cannot hang the check."""

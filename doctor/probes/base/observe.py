@@ -1,0 +1,201 @@
+"""Bring back what only a child may look at; each observer answers with data or with the reason why there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from doctor.probes.base.children import Clock, Done, run_child
+from doctor.probes.base.context import Answer, Context
+from doctor.probes.base.interpreter import which
+from doctor.probes.base.launch import find_hub_cache, list_model_places
+
+_PROGRAMS = os.path.join(os.path.dirname(__file__), "programs")
+_SMI_FIELDS = "index,name,uuid,memory.total,memory.free,driver_version,compute_cap"
+# Seconds for each child. NVML answers within one second on a healthy machine of eight GPUs; importing torch took
+# three to five on a warm disk and 20 on a cold one (H200 recordings); everything else is a matter of milliseconds.
+_SHORT, _NVML, _IMPORTS = 5.0, 7.0, 17.0
+
+
+def observe_gpus(context: Context) -> Answer:
+    """Ask NVML; when that fails, nvidia-smi, which says less."""
+    done = run_program(sys.executable, ("list_gpus",), _NVML, os.environ, context.clock)
+    rows = read_objects(done.out)
+    if rows and "count" in rows[0]:
+        devices = [row["device"] for row in rows[1:] if isinstance(row.get("device"), dict)]
+        return Answer({**rows[0], "devices": devices, "source": "NVML"}, done.trouble)
+    second = ask_smi(context)
+    return Answer(second.data, f"NVML: {done.trouble}; nvidia-smi: {second.reason}")
+
+
+def ask_smi(context: Context) -> Answer:
+    """Ask nvidia-smi for the devices."""
+    program = which("nvidia-smi", context.environment)
+    if program is None:
+        return Answer(None, "not on PATH")
+    query = [program, f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"]
+    done = run_child(query, _NVML, context.environment, context.clock)
+    if not done.is_good:
+        return Answer(None, done.trouble)
+    devices = [device for line in done.out.splitlines() if (device := read_smi_line(line))]
+    if not devices:
+        return Answer(None, "it lists no GPU")
+    driver = devices[0]["driver"]
+    return Answer({"driver": driver, "cuda": None, "count": len(devices), "devices": devices, "source": "nvidia-smi"})
+
+
+def read_smi_line(line: str) -> dict[str, Any] | None:
+    """Read one row of nvidia-smi's table; memory in MiB becomes bytes."""
+    parts = [part.strip() for part in line.split(",")]
+    if len(parts) != 7 or not parts[0].isdecimal():
+        return None
+    index, name, uuid, total, free, driver, capability = parts
+    sizes = [int(size) << 20 if size.isdecimal() and len(size) < 12 else None for size in (total, free)]
+    numbers = [int(part) for part in capability.split(".") if part.isdecimal()]
+    return {
+        "index": int(index),
+        "name": name,
+        "uuid": uuid,
+        "total": sizes[0],
+        "free": sizes[1],
+        "driver": driver,
+        "capability": numbers if len(numbers) == 2 else None,
+    }
+
+
+def observe_python(context: Context) -> Answer:
+    """List the interpreter's distributions without importing them."""
+    done = run_in_launch("list_packages", _NVML, context)
+    rows = read_objects(done.out)
+    if not rows:
+        return Answer(None, done.trouble or "it printed nothing")
+    packages: dict[str, list[dict[str, Any]]] = {}
+    for row in rows[1:]:
+        if isinstance(row.get("name"), str):
+            packages.setdefault(row["name"], []).append(row)
+    editables = [str(row["editable"]) for row in rows[1:] if "editable" in row]
+    return Answer({"interpreter": rows[0], "packages": packages, "editables": editables}, done.trouble)
+
+
+def observe_imports(context: Context) -> Answer:
+    """Import torch and the compiled packages in the launch's interpreter."""
+    done = run_in_launch("try_imports", _IMPORTS, context)
+    found = {str(row.pop("module")): row for row in read_objects(done.out) if "module" in row}
+    if not found and done.trouble:
+        found = {"torch": {"error": done.trouble}} if done.code is not None else {}
+    return Answer(found or None, done.trouble)
+
+
+def observe_codecs(context: Context) -> Answer:
+    """Load the FFmpeg libraries in the launch's interpreter."""
+    done = run_in_launch("load_codecs", _SHORT, context)
+    rows = read_objects(done.out)
+    cores = next((row["cores"] for row in rows if "cores" in row), None)
+    if cores is None:
+        return Answer(None, done.trouble or "it printed nothing")
+    return Answer({"cores": cores, "libraries": [row for row in rows if "avutil" in row]})
+
+
+def observe_paths(context: Context) -> Answer:
+    """Look at the folders that a launch writes to or reads from; some may lie on a dead file system."""
+    paths = list_paths(context)
+    done = run_program(sys.executable, ("look_at_paths", *paths), _SHORT, os.environ, context.clock)
+    found = {str(row.pop("path")): row for row in read_objects(done.out) if "path" in row}
+    late = [path for path in paths if path not in found]
+    return Answer(found, f"{late[0]} does not answer ({done.trouble})" if late else "")
+
+
+def list_paths(context: Context) -> tuple[str, ...]:
+    """List the model's places, the caches of SGLang 0.5.23's environ.py and of flashinfer, /tmp and /dev/shm."""
+    environment = context.environment
+    home = environment.get("HOME") or "/"
+    paths = (
+        environment.get("TMPDIR") or "/tmp",  # noqa: S108 - where Python's tempfile looks, too
+        *("/dev/shm", find_hub_cache(environment)),  # noqa: S108 - looked at, not written to
+        environment.get("SGLANG_CACHE_DIR") or os.path.join(home, ".cache", "sglang"),
+        os.path.join(environment.get("FLASHINFER_WORKSPACE_BASE") or home, ".cache", "flashinfer"),
+        environment.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton"),
+        *list_model_places(context.launch, environment),
+    )
+    return tuple(dict.fromkeys(path for path in paths if path and "\0" not in path))
+
+
+def observe_kernel(context: Context) -> Answer:
+    """Read the kernel's log."""
+    program = which("dmesg", context.environment)
+    if program is None:
+        return Answer(None, "dmesg is not installed")
+    done = run_child([program], _SHORT, context.environment, context.clock)
+    return Answer(done.out if done.is_good else None, done.trouble)
+
+
+def observe_rendezvous(context: Context) -> Answer:
+    """Resolve the host of --dist-init-addr."""
+    address = context.value("dist_init_addr")
+    if not isinstance(address, str) or not address:
+        return Answer(None, "no --dist-init-addr")
+    host = address.rsplit("://", 1)[-1].rsplit(":", 1)[0].strip("[]")
+    done = run_program(sys.executable, ("resolve_name", host), _SHORT, context.environment, context.clock)
+    rows = read_objects(done.out)
+    return Answer(rows[0].get("addresses") if rows else None, done.trouble)
+
+
+def observe_hub(context: Context) -> Answer:
+    """Ask the model hub for an answer, only when the user allows the network."""
+    if not context.online:
+        return Answer(None, "--online was not given")
+    endpoint = context.environment.get("HF_ENDPOINT") or "https://huggingface.co"
+    if not endpoint.startswith(("https://", "http://")):
+        return Answer(None, f"HF_ENDPOINT is no address: {endpoint[:80]}")
+    done = run_program(sys.executable, ("resolve_name", "--fetch", endpoint), 10.0, context.environment, context.clock)
+    rows = read_objects(done.out)
+    return Answer(rows[0].get("status") if rows else None, done.trouble)
+
+
+OBSERVERS: Mapping[str, Callable[[Context], Answer]] = MappingProxyType(
+    {
+        "gpus": observe_gpus,
+        "python": observe_python,
+        "imports": observe_imports,
+        "codecs": observe_codecs,
+        "paths": observe_paths,
+        "kernel": observe_kernel,
+        "rendezvous": observe_rendezvous,
+        "hub": observe_hub,
+    }
+)
+"""Probes name what they need in NEEDS; only that is looked at."""
+
+
+def run_in_launch(program: str, seconds: float, context: Context) -> Done:
+    """Run a program in the launch's interpreter and environment."""
+    if context.python.path is None:
+        return Done(None, "", "", context.python.origin)
+    return run_program(context.python.path, (program,), seconds, context.environment, context.clock)
+
+
+def run_program(
+    python: str, words: tuple[str, ...], seconds: float, environment: Mapping[str, str], clock: Clock
+) -> Done:
+    """Run one of our programs (its name, then arguments) by its text: sys.path then begins as `python -m` has it."""
+    with open(os.path.join(_PROGRAMS, f"{words[0]}.py"), encoding="utf-8") as stream:
+        text = stream.read()
+    quiet = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+    return run_child([python, "-c", text, *words[1:]], seconds, quiet, clock)
+
+
+def read_objects(text: str) -> list[dict[str, Any]]:
+    """Read JSON objects, one a line; what a broken child printed beside them is skipped."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            found.append(row)
+    return found

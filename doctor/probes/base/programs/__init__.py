@@ -1,0 +1,1 @@
+"""Programs that run in children, in the doctor's interpreter or the launch's; each prints JSON, one object a line."""

@@ -1,0 +1,96 @@
+"""Child program: import torch, then each compiled package in a fork of its own, so that no crash hides another."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_OUT = os.dup(1)
+_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "tokenizers", "xgrammar")
+
+
+def main() -> None:
+    """Print torch, then what depends on it; the module names to try may be given as arguments."""
+    os.dup2(2, 1)  # what packages print while they are imported is not an answer
+    if not attempt("torch", describe_torch):
+        return
+    forks = {name: fork(name, make_import(name)) for name in sys.argv[1:] or _MODULES}
+    forks["cuda"] = fork("cuda", start_cuda)
+    for name, pid in forks.items():
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            say(module=name, error=f"killed by signal {os.WTERMSIG(status)}")
+        elif os.WEXITSTATUS(status):
+            say(module=name, error=f"ended the process with code {os.WEXITSTATUS(status)}")
+
+
+def say(**found: Any) -> None:
+    """Print one object in one write, so that forks cannot mix their lines."""
+    os.write(_OUT, (json.dumps(found) + "\n").encode())
+
+
+def attempt(name: str, action: Callable[[], dict[str, Any]]) -> bool:
+    """Do something and print how it went."""
+    try:
+        say(module=name, **action())
+    except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt are findings here
+        say(module=name, error=f"{type(error).__name__}: {error}"[:1500])
+        return False
+    return True
+
+
+def fork(name: str, action: Callable[[], dict[str, Any]]) -> int:
+    """Do something in a fork and return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        attempt(name, action)
+        os._exit(0)
+    return pid
+
+
+def make_import(name: str) -> Callable[[], dict[str, Any]]:
+    """Return the action that imports a module."""
+
+    def load() -> dict[str, Any]:
+        module = importlib.import_module(name)
+        return {"version": str(getattr(module, "__version__", "")), **describe_kernel(module, name)}
+
+    return load
+
+
+def describe_kernel(module: Any, name: str) -> dict[str, Any]:
+    """Say which of the kernel package's separate libraries are there: FlashAttention 3 is one of its own."""
+    if name != "sgl_kernel":
+        return {}
+    folder = os.path.dirname(module.__file__ or "")
+    parts = sorted(os.listdir(folder)) if folder else []
+    return {"parts": [part for part in parts if part.endswith(".so") or part.startswith("sm")]}
+
+
+def describe_torch() -> dict[str, Any]:
+    """Import torch and say what it was built for; CUDA is not started here, because forks could not use it then."""
+    torch = importlib.import_module("torch")
+    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""  # noqa: SLF001 - no public way without a GPU
+    return {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "architectures": flags.split(),
+    }
+
+
+def start_cuda() -> dict[str, Any]:
+    """Start CUDA, which needs a driver that fits, and count the devices that this environment shows."""
+    torch = importlib.import_module("torch")
+    if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
+        return {"count": 0, "built": False}
+    torch.cuda.init()
+    return {"count": torch.cuda.device_count(), "built": True}
+
+
+if __name__ == "__main__":
+    main()
