@@ -141,14 +141,15 @@ def _time(number: int) -> str:
 def healthy_lines(draw: random.Random, number: int) -> str:
     """One line in the shares of a busy server: 73 % batch, 25 % access, 1 % other."""
     kind, stamp = draw.random(), _time(number)
-    if kind < 0.73:  # noqa: PLR2004 - the share of batch lines, see above
+    if kind < 0.73:
         running, tokens = draw.randrange(1, 64), draw.randrange(1000, 90000)
         return (
             f"[{stamp} TP0] Decode batch, #running-req: {running}, #token: {tokens}, token usage: {tokens / 1e5:.2f}, "
             f"cuda graph: True, gen throughput (token/s): {running * 80.0:.2f}, #queue-req: 0\n"
         )
-    if kind < 0.99:  # noqa: PLR2004 - the share of access lines, see above
-        return f'[{stamp}] INFO:     10.0.0.{number % 250}:{draw.randrange(1024, 65000)} - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    if kind < 0.99:
+        client = f"10.0.0.{number % 250}:{draw.randrange(1024, 65000)}"
+        return f'[{stamp}] INFO:     {client} - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
     return f"[{stamp} TP0] Cache flushed successfully for session {number}\n"
 
 
@@ -200,9 +201,8 @@ def measure(name: str, log: Path, rules: Path | None, keywords: Path, runs: int)
             peak = max(peak, memory if label == "doctor" else 0)
     # reading and linting the synthetic rule files is not part of the product's path: shipped rules come from the pack
     own = best["doctor"] - (best["base"] - plain_start()) if rules else best["doctor"]
-    print(
-        f"{name:<10}{megabytes:>6.0f}{megabytes / best['rg']:>10.0f}{megabytes / own:>13.0f}{best['rg'] / own:>8.2f}{peak:>9.0f}"
-    )
+    speeds = f"{megabytes / best['rg']:>10.0f}{megabytes / own:>13.0f}{best['rg'] / own:>8.2f}"
+    print(f"{name:<10}{megabytes:>6.0f}{speeds}{peak:>9.0f}")
 
 
 def plain_start() -> float:

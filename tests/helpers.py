@@ -19,7 +19,9 @@ def shipped_index() -> Index:
     return Index(load_pack())
 
 
-def explain_bytes(*files: tuple[str, bytes], index: Index | None = None, question: Question | None = None, chunk: int = 1 << 18) -> Report:
+def explain_bytes(
+    *files: tuple[str, bytes], index: Index | None = None, question: Question | None = None, chunk: int = 1 << 18
+) -> Report:
     index = index or shipped_index()
     observer = Observer(index)
     for name, data in files:

@@ -33,7 +33,7 @@ def explain(text: str, command: str = ""):
 
 
 @pytest.mark.parametrize(("rule_id", "example"), EXAMPLES)
-def test_example_quoted_in_a_logged_prompt_is_no_finding(rule_id, example) -> None:
+def test_example_quoted_in_a_logged_prompt_is_no_finding(rule_id, example) -> None:  # noqa: ARG001 - part of the id
     prompt = repr("Please explain this log:\n" + example.log)
     echo = f"[2026-01-01 00:00:12] Receive: obj=GenerateReqInput(rid='{'0' * 32}', text={prompt}, sampling_params={{'max_new_tokens': 8}})\n"
     event = json.dumps({"timestamp": "2026-01-01T00:00:13", "event": "request.finished", "text": example.log})
@@ -49,7 +49,9 @@ def test_example_cut_at_every_line_gives_the_cause_or_none(rule_id, example) -> 
     lines = example.log.splitlines(keepends=True)
     for end in range(1, len(lines)):
         root = explain("".join(lines[:end]), example.command).root
-        assert root is None or root.rule in allowed or is_weaker(root, rule_id, "".join(lines[:end])), f"cut after line {end}"
+        assert root is None or root.rule in allowed or is_weaker(root, rule_id, "".join(lines[:end])), (
+            f"cut after line {end}"
+        )
 
 
 def is_weaker(root, rule_id: str, text: str) -> bool:

@@ -7,7 +7,11 @@ import pytest
 
 from tests.helpers import FIXTURES, explain_bytes, list_findings
 
-RECORDED = [path for path in sorted([*FIXTURES.glob("seed/*.json"), *FIXTURES.glob("recordings/*/*.json")]) if path.with_suffix(".log").exists()]
+RECORDED = [
+    path
+    for path in sorted([*FIXTURES.glob("seed/*.json"), *FIXTURES.glob("recordings/*/*.json")])
+    if path.with_suffix(".log").exists()
+]
 CASES = sorted(FIXTURES.glob("cases/*/*.json"))
 
 

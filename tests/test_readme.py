@@ -7,5 +7,7 @@ from tests.helpers import ROOT
 
 
 def test_help_in_readme_is_the_programs_own() -> None:
-    done = subprocess.run([sys.executable, "tools/readme_help.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "tools/readme_help.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from doctor.diagnosis.lint import check_examples, load_rules, lint_rules
+from doctor.diagnosis.lint import check_examples, lint_rules, load_rules
 from doctor.diagnosis.load import PACK, PAGES, load_pack, load_pages, pack_pages, pack_rules
 from tests.helpers import ROOT, shipped_index
 
@@ -36,7 +36,9 @@ def test_pack_reads_back_as_written() -> None:
 
 
 def test_docs_are_generated_from_the_rules() -> None:
-    done = subprocess.run([sys.executable, "tools/rule_pages.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "tools/rule_pages.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -1,9 +1,9 @@
 """Look for the literals that rules rely on in the source of SGLang's wheels, and write docs/coverage.md.
 
 Usage: python tools/drift.py [--cache DIR] [VERSION...]
-Downloads each wheel once, reads every string of its source with `ast` (nothing is imported), and reports: in which versions each
-rule's literal occurs, literals that vanished, `applies` ranges that do not fit, and which share of SGLang's own raise, assert
-and error-log sites some rule covers, by folder, worst first.
+Downloads each wheel once, reads every string of its source with `ast` (nothing is imported), and reports: in which
+versions each rule's literal occurs, literals that vanished, `applies` ranges that do not fit, and which share of
+SGLang's own raise, assert and error-log sites some rule covers, by folder, worst first.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def read_file(path: Path, name: str, literals: list[str], sites: list[Site]) -> 
             literals.append(text)
         message = find_message(node)
         if message is not None and len((text := flatten(message)).replace(HOLE, "")) >= _SHORTEST:
-            folder = "/".join(name.split("/")[:2]) if name.startswith("srt/") else name.split("/")[0]
+            folder = "/".join(name.split("/")[:2]) if name.startswith("srt/") else name.split("/", maxsplit=1)[0]
             sites.append(Site(folder.removesuffix(".py"), f"{name}:{node.lineno}", text))  # type: ignore[attr-defined]
 
 
@@ -145,9 +145,8 @@ def write_drift(rules: Sequence[Rule], texts: Mapping[str, str]) -> Iterator[str
                 counts["in the newest version"] += 1
             else:
                 counts["only in older versions"] += 1
-                gone.append(
-                    f"| {rule.id} | {' … '.join(match.keywords)} | {present[0]} to {present[-1]} | {rule.applies or 'all'} |"
-                )
+                found = f"{present[0]} to {present[-1]}"
+                gone.append(f"| {rule.id} | {' … '.join(match.keywords)} | {found} | {rule.applies or 'all'} |")
             outside = [version for version in present if not is_within(version, rule.applies)]
             if outside and match.event != "facts":
                 misfits.append(f"| {rule.id} | {' … '.join(match.keywords)} | {', '.join(outside)} | {rule.applies} |")
@@ -188,12 +187,14 @@ def write_coverage(rules: Sequence[Rule], sites: Sequence[Site], newest: str) ->
     covered, every = sum(row[0] for row in totals.values()), sum(row[1] for row in totals.values())
     yield f"## Error sites of {newest}"
     yield ""
-    yield f"A rule covers {covered} of {every} raise, assert and error-log sites with a message ({covered / max(every, 1):.0%})."
-    yield "The others are explained as unrecognised exceptions: type, message, place and phase. Worst first, folders with ten sites or more:"
+    share = f"{covered / max(every, 1):.0%}"
+    yield f"A rule covers {covered} of {every} raise, assert and error-log sites with a message ({share})."
+    yield "The others are explained as unrecognised exceptions: type, message, place and phase."
+    yield "Worst first, folders with ten sites or more:"
     yield ""
     yield from ("| folder | covered | sites | share |", "|--|--|--|--|")
     for folder, (good, count) in sorted(totals.items(), key=lambda item: (item[1][0] / item[1][1], -item[1][1])):
-        if count >= 10:  # noqa: PLR2004 - smaller folders say nothing as a share
+        if count >= 10:
             yield f"| {folder} | {good} | {count} | {good / count:.0%} |"
 
 

@@ -49,43 +49,109 @@ class Shape(NamedTuple):
 def llama(hidden: int, inner: int, layers: int, heads: int, groups: int) -> dict[str, Any]:
     """A dense model."""
     return {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": inner,
-        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": groups, "head_dim": max(64, hidden // heads),
-        "max_position_embeddings": 8192, "vocab_size": 32000, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu",
-        "tie_word_embeddings": False, "dtype": "bfloat16", "bos_token_id": 0, "eos_token_id": 1, "attention_bias": False, "mlp_bias": False,
-    }  # fmt: skip
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups,
+        "head_dim": max(64, hidden // heads),
+        "max_position_embeddings": 8192,
+        "vocab_size": 32000,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "attention_bias": False,
+        "mlp_bias": False,
+    }
 
 
 def moe(layers: int) -> dict[str, Any]:
     """A mixture of experts with grouped-query attention."""
     return {
-        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
-        "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": True, "decoder_sparse_step": 1,
-        "num_hidden_layers": layers, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "max_position_embeddings": 40960,
-        "vocab_size": 32000, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu", "tie_word_embeddings": False,
-        "dtype": "bfloat16", "bos_token_id": 0, "eos_token_id": 1, "attention_bias": False, "mlp_only_layers": [],
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "moe_intermediate_size": 768,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "max_position_embeddings": 40960,
+        "vocab_size": 32000,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1000000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "attention_bias": False,
+        "mlp_only_layers": [],
         "router_aux_loss_coef": 0.001,
-    }  # fmt: skip
+    }
 
 
 def latent(layers: int) -> dict[str, Any]:
     """A mixture of experts with latent attention (MLA)."""
     return {
-        "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "hidden_size": 2048, "intermediate_size": 10944,
-        "moe_intermediate_size": 1408, "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1,
-        "moe_layer_freq": 1, "norm_topk_prob": False, "scoring_func": "softmax", "topk_method": "greedy", "n_group": 1, "topk_group": 1,
-        "routed_scaling_factor": 1.0, "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-        "v_head_dim": 128, "num_attention_heads": 16, "num_key_value_heads": 16, "num_hidden_layers": layers, "vocab_size": 32000,
-        "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "rope_theta": 10000, "hidden_act": "silu", "attention_bias": False,
-        "tie_word_embeddings": False, "dtype": "bfloat16", "bos_token_id": 0, "eos_token_id": 1, "pretraining_tp": 1,
-    }  # fmt: skip
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "hidden_size": 2048,
+        "intermediate_size": 10944,
+        "moe_intermediate_size": 1408,
+        "n_routed_experts": 64,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 6,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "norm_topk_prob": False,
+        "scoring_func": "softmax",
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 1.0,
+        "kv_lora_rank": 512,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "num_hidden_layers": layers,
+        "vocab_size": 32000,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pretraining_tp": 1,
+    }
 
 
 SHAPES: dict[str, Shape] = {
     "dense8b": Shape(llama(4096, 14336, 32, 32, 8), ("--mem-fraction-static", "0.5")),
     "dense8b_default": Shape(llama(4096, 14336, 32, 32, 8), ()),
-    "dense8b_fp8": Shape(llama(4096, 14336, 32, 32, 8), ("--mem-fraction-static", "0.4", "--quantization", "fp8", *QUIET)),
-    "dense8b_kv_fp8": Shape(llama(4096, 14336, 32, 32, 8), ("--mem-fraction-static", "0.4", "--kv-cache-dtype", "fp8_e4m3", *QUIET)),
+    "dense8b_fp8": Shape(
+        llama(4096, 14336, 32, 32, 8), ("--mem-fraction-static", "0.4", "--quantization", "fp8", *QUIET)
+    ),
+    "dense8b_kv_fp8": Shape(
+        llama(4096, 14336, 32, 32, 8), ("--mem-fraction-static", "0.4", "--kv-cache-dtype", "fp8_e4m3", *QUIET)
+    ),
     "dense3b_mha": Shape(llama(2560, 6912, 32, 32, 32), ("--mem-fraction-static", "0.4", *QUIET)),
     "dense30b": Shape(llama(6656, 17920, 60, 52, 4), ("--mem-fraction-static", "0.7", *QUIET)),
     "moe16": Shape(moe(16), ("--mem-fraction-static", "0.4", *QUIET)),
@@ -94,10 +160,19 @@ SHAPES: dict[str, Shape] = {
     "latent12": Shape(latent(12), ("--mem-fraction-static", "0.4", *QUIET)),
     "latent12_offload": Shape(
         latent(12),
-        ("--mem-fraction-static", "0.3", "--offload-group-size", "4", "--offload-num-in-group", "3", "--disable-radix-cache",
-         "--disable-shared-experts-fusion", *QUIET),
+        (
+            "--mem-fraction-static",
+            "0.3",
+            "--offload-group-size",
+            "4",
+            "--offload-num-in-group",
+            "3",
+            "--disable-radix-cache",
+            "--disable-shared-experts-fusion",
+            *QUIET,
+        ),
     ),
-}  # fmt: skip
+}
 
 
 class Measured(NamedTuple):
@@ -227,7 +302,8 @@ def describe_measured(name: str, shape: Shape, measured: Measured) -> str:
     cells = [f"{value:.2f}" if value is not None else "-" for value in (measured.weights, measured.kv, measured.pinned)]
     tokens = f"{measured.tokens:,}" if measured.tokens else "-"
     flags = " ".join(flag for flag in shape.flags if flag not in QUIET)
-    return f"| {name} | `{flags}` | measured{'' if measured.ready else ', not ready'} | {cells[0]} | {tokens} | {cells[1]} | {cells[2]} |"
+    state = "measured" if measured.ready else "measured, not ready"
+    return f"| {name} | `{flags}` | {state} | {cells[0]} | {tokens} | {cells[1]} | {cells[2]} |"
 
 
 def describe_plan(plan: Plan) -> str:

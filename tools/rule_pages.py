@@ -47,7 +47,8 @@ def list_index(rules: tuple[Rule, ...]) -> Iterator[str]:
     """List the rules by family."""
     yield "# Rules"
     yield ""
-    yield "Generated from `rules/`; the same text as `doctor rule ID` prints. Write your own: [writing-rules](../writing-rules.md)."
+    yield "Generated from `rules/`; the same text as `doctor rule ID` prints."
+    yield "Write your own: [writing-rules](../writing-rules.md)."
     for family in sorted({rule.family for rule in rules}):
         yield ""
         yield f"## {family}"

@@ -71,7 +71,8 @@ def _list_text(rules: Sequence[Rule]) -> Iterator[str]:
             if rule.family == family:
                 yield f"  {rule.id:<8} {rule.name:<{width}}  {rule.role}, {rule.severity}"
         yield ""
-    yield f"{len(rules)} rules, {sum(rule.role == 'root' for rule in rules)} of them causes; read one with: doctor rule ID"
+    causes = sum(rule.role == "root" for rule in rules)
+    yield f"{len(rules)} rules, {causes} of them causes; read one with: doctor rule ID"
 
 
 def _list_json(rules: Sequence[Rule]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from doctor.diagnosis.findings import Episode, Position
 from doctor.logs.events.types import Event, PhaseMark, ProcessExit, ServerArgs
@@ -24,7 +25,7 @@ def split_episodes(events: Sequence[Event]) -> list[Episode]:
         elif isinstance(event, ProcessExit) or (isinstance(event, PhaseMark) and event.phase == "shutdown"):
             ended[file] = True
     edges = [(0, 0), *cuts, _END]
-    return [Episode(begin, end) for begin, end in zip(edges, edges[1:], strict=False)]
+    return [Episode(begin, end) for begin, end in pairwise(edges)]
 
 
 def became_ready(events: Sequence[Event], episode: Episode) -> Position | None:

@@ -86,7 +86,8 @@ def check_expression(text: str) -> None:
 
 
 _ALLOWED = (
-    ast.Constant, ast.Name, ast.Attribute, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List,
+    ast.Constant, ast.Name, ast.Attribute, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.IfExp, ast.Tuple,
+    ast.List,
 )  # fmt: skip
 
 

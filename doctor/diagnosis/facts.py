@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.observe import Observations, following_phase
@@ -130,7 +131,7 @@ def _add_offload(facts: dict[str, Fact], steps: list[OffloadStep]) -> None:
     last = steps[-1].record
     moved = [step for step in numbered if step.params] or numbered
     sizes = [step.allocated for step in steps]
-    growth = [after - before for before, after in zip(sizes, sizes[1:], strict=False) if after >= before]
+    growth = [after - before for before, after in pairwise(sizes) if after >= before]
     facts["offload.steps"] = Fact(len(steps), last)
     facts["offload.layers_seen"] = Fact(len(moved), last)
     facts["offload.allocated"] = Fact(sizes[-1], last)
@@ -198,7 +199,7 @@ def _add_http(facts: dict[str, Fact], statuses: list[HttpStatus]) -> None:
 
 
 def _add_skipped(facts: dict[str, Fact], skipped: list[ModuleSkipped]) -> None:
-    """Find why the module of an unsupported architecture was skipped: glm4v_moe for Glm4vMoeForConditionalGeneration."""
+    """Find why the module of an unsupported architecture was skipped: glm4v_moe for Glm4vMoeForCausalLM, say."""
     wanted = facts.get("model.unsupported")
     name = wanted.value.lower() if wanted else ""
     matching = [event for event in skipped if name.startswith(event.module.rpartition(".")[2].replace("_", ""))]
@@ -269,8 +270,8 @@ def count_needed_gpus(value: Any) -> int | None:
 
 
 _LEAST_CARD_GIB = {16384: 160.0, 8192: 60.0, 4096: 20.0}
-"""Least memory of a card for which SGLang chooses this chunked_prefill_size by itself (`arg_groups/memory_hook.py`, 0.5.23;
-`server_args.py`, 0.5.6 to 0.5.18)."""
+"""Least memory of a card for which SGLang chooses this chunked_prefill_size by itself (`arg_groups/memory_hook.py`,
+0.5.23; `server_args.py`, 0.5.6 to 0.5.18)."""
 
 
 def known_card_gib(name: object) -> float | None:
@@ -289,10 +290,10 @@ def seconds_of(time: str | None) -> float | None:
     """Read `2026-04-24 06:29:19[.123]` as seconds (only differences mean something); None for other forms."""
     if not time or len(time) < 19 or time[4] != "-":
         return None
-    import datetime
+    import datetime as dt
 
     try:
-        moment = datetime.datetime.fromisoformat(time[:19].replace("T", " "))
+        moment = dt.datetime.fromisoformat(time[:19].replace("T", " "))
     except ValueError:
         return None
     fraction = float("0." + time[20:26]) if len(time) > 20 and time[20:26].isdigit() else 0.0

@@ -74,7 +74,7 @@ def _current(name: str, facts: Facts, bench: Bench) -> str | None:
 
 
 def _render(edits: list[Edit], bench: Bench) -> str | None:
-    """Write the corrected command; None without a command, without an edit that changes it, or when it cannot be edited."""
+    """Write the corrected command; None without a command, without a change to it, or when it cannot be edited."""
     changes = [edit for edit in edits if edit.kind in ("flag", "env")]
     if bench.launch is None or not changes or any(_PLACEHOLDER.search(edit.after or "") for edit in changes):
         return None

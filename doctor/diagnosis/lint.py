@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from doctor.diagnosis.explain import Question, diagnose
-from doctor.diagnosis.expressions import ExpressionError, list_holes, check_expression
+from doctor.diagnosis.expressions import ExpressionError, check_expression, list_holes
 from doctor.diagnosis.load import find_rule_files, load_pack, load_rule_file
 from doctor.diagnosis.match import Index
 from doctor.diagnosis.model import Report
@@ -129,7 +129,7 @@ def _check_expressions(rule: Rule) -> Iterator[str]:
     texts += [text for variant in rule.variants for text in (variant.title, variant.cause, variant.why)]
     texts += [text for fix in rule.fixes for text in (fix.title, fix.why, fix.verify)]
     texts += [text for fix in rule.fixes for edit in fix.edits for text in (*edit.names, edit.to or "")]
-    for text in [*filter(None, conditions), *(hole for text in texts for hole in list_holes(text))]:
+    for text in [*filter(None, conditions), *(hole for filled in texts for hole in list_holes(filled))]:
         try:
             check_expression(text)
         except ExpressionError as error:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from doctor.diagnosis.facts import Facts
 from doctor.diagnosis.model import Diagnosis
 
+_NOT_A_LOG = (
+    "nothing in this input looks like output of an SGLang server: run it with 2>&1 | tee server.log and pass that file"
+)
 _ISSUE = "the versions in use: python3 -m sglang.check_env"
 
 
@@ -19,9 +22,7 @@ def list_missing(verdict: str, diagnoses: Sequence[Diagnosis], facts: Facts) -> 
     if verdict == "failure":
         return ["the whole log from the server's first line", "the launch command, with --command", _ISSUE]
     if verdict == "unknown":
-        return [
-            "nothing in this input looks like output of an SGLang server: run it with 2>&1 | tee server.log and pass that file"
-        ]
+        return [_NOT_A_LOG]
     return _list_incomplete(diagnoses, facts)
 
 

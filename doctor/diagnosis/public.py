@@ -23,8 +23,9 @@ _GROUPS = {
 }
 _ASKED = (
     "model_path", "tp_size", "dp_size", "pp_size", "ep_size", "nnodes", "node_rank", "base_gpu_id", "device", "dtype",
-    "quantization", "kv_cache_dtype", "context_length", "mem_fraction_static", "max_running_requests", "max_total_tokens",
-    "chunked_prefill_size", "attention_backend", "moe_runner_backend", "cuda_graph_backend_decode", "disable_cuda_graph",
+    "quantization", "kv_cache_dtype", "context_length", "mem_fraction_static", "max_running_requests",
+    "max_total_tokens", "chunked_prefill_size", "attention_backend", "moe_runner_backend",
+    "cuda_graph_backend_decode", "disable_cuda_graph",
     "cpu_offload_gb", "offload_group_size", "offload_num_in_group", "offload_prefetch_step", "offload_mode",
     "speculative_algorithm", "enable_dp_attention", "enable_hierarchical_cache", "host", "port",
 )  # fmt: skip

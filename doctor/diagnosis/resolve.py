@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from doctor.diagnosis.episodes import became_ready, crashed_after
 from doctor.diagnosis.facts import seconds_of
 from doctor.diagnosis.findings import Episode, Finding, order_of
+from doctor.diagnosis.match import Hit
 from doctor.diagnosis.observe import Observations
+from doctor.logs.events.types import Event
 
 _ORDER = {"root": 0, "alternative": 1, "consequence": 2, "context": 3, "benign": 4}
 
@@ -33,7 +36,7 @@ def resolve(findings: Sequence[Finding], observations: Observations, episode: Ep
             judged.append(Judged("context", finding))
         else:
             roots.append(finding)
-    judged.extend(_rank_roots(roots))
+    judged.extend(_rank_roots(roots, Clock(observations.events)))
     judged.sort(key=lambda item: (_ORDER[item.role], order_of(item.finding.first)))
     return judged
 
@@ -49,14 +52,36 @@ def is_recovered(finding: Finding, ready: tuple[int, int], observations: Observa
     )
 
 
-def _rank_roots(roots: list[Finding]) -> list[Judged]:
+def _rank_roots(roots: list[Finding], clock: Clock) -> list[Judged]:
     if not roots:
         return []
     explained = {rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id}
     candidates = [finding for finding in roots if finding.rule.id not in explained] or roots
-    primary = min(candidates, key=_precedence)
+    primary = min(candidates, key=lambda finding: (clock.time_of(finding.first), *_precedence(finding)))
     shown = [finding for finding in roots if not _is_repeated(primary, finding)]
     return [Judged(_role_beside(primary, finding, explained), finding) for finding in shown]
+
+
+class Clock:
+    """Tells when a line was written: by its own time, else by the last one before it in the same file."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._times: dict[int, list[tuple[int, float]]] = {}
+        for event in events:
+            time = seconds_of(event.record.time)
+            if time is not None:
+                self._times.setdefault(event.record.file, []).append((event.record.line, time))
+
+    def time_of(self, hit: Hit) -> float:
+        """Seconds that order hits of several files; without any time in its file (a kernel log) a hit comes last."""
+        own = seconds_of(hit.record.time)
+        if own is not None:
+            return own
+        times = self._times.get(hit.record.file)
+        if not times:
+            return 0.0 if not self._times else float("inf")
+        before = bisect_right(times, (hit.record.line, float("inf")))
+        return times[max(0, before - 1)][1]
 
 
 def _is_repeated(primary: Finding, finding: Finding) -> bool:
@@ -65,19 +90,11 @@ def _is_repeated(primary: Finding, finding: Finding) -> bool:
     return same and finding.rule.id in primary.rule.explains
 
 
-def _precedence(finding: Finding) -> tuple[float, int, int, int, int, str]:
-    """Earliest in time, then in place; inside one chain of exceptions the first raised; then the more specific rule."""
+def _precedence(finding: Finding) -> tuple[int, int, int, int, str]:
+    """Earliest in place; inside one chain of exceptions the first raised; then the more specific rule."""
     hit = finding.first
     specific = sum(len(match.keywords) + bool(match.phase) + bool(match.frame) for match in finding.rule.matches[:1])
-    time = seconds_of(hit.record.time)
-    return (
-        time or 0.0,
-        hit.record.file,
-        hit.record.line,
-        hit.depth,
-        -specific - 2 * bool(finding.rule.when),
-        finding.rule.id,
-    )
+    return hit.record.file, hit.record.line, hit.depth, -specific - 2 * bool(finding.rule.when), finding.rule.id
 
 
 def _role_beside(primary: Finding, finding: Finding, explained: set[str]) -> str:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 class Match(NamedTuple):
     """One way to recognise the problem.
 
-    `event`: line (a record's text), exception ("Type: message" of every exception of a chain), usage (argparse's error),
-    kernel (kernel log records) or facts (no text; `when` alone decides, `evidence` names the facts to show).
+    `event`: line (a record's text), exception ("Type: message" of every exception of a chain), usage (argparse's
+    error), kernel (kernel log records) or facts (no text; `when` alone decides, `evidence` names the facts to show).
     All `keywords` must occur in the record (case counts) before `pattern` is tried. `phase` limits where in the
     start-up it may happen, `frame` is searched in the "path function" lines of the traceback.
     """

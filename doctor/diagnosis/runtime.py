@@ -56,7 +56,7 @@ def _add_mean(found: Found, name: str, events: Sequence[BatchStats], key: str) -
 
 
 def _add_collapse(found: Found, events: Sequence[BatchStats]) -> None:
-    """Compare the last quarter's throughput per running request with the first half's; the line after a pause is skipped."""
+    """Compare the last quarter's throughput per running request with the first half's, without the first line."""
     rates = [
         (event.values["gen throughput (token/s)"] / event.values["#running-req"], event.record)
         for event in events[1:]

@@ -13,7 +13,8 @@ from doctor.launch.synonyms import FOREIGN, find_similar
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<rest>.+)")
 _AMBIGUOUS = re.compile(r"ambiguous option: (?P<flag>\S+) could match (?P<names>.+)")
 _CHOICE = re.compile(
-    r"argument (?P<flag>\S+): invalid choice: (?P<value>'[^']{0,200}'|\S{1,200}) \(choose from (?P<choices>.{1,4000})\)?"
+    r"argument (?P<flag>\S+): invalid choice: (?P<value>'[^']{0,200}'|\S{1,200}) "
+    r"\(choose from (?P<choices>.{1,4000})\)?"
 )
 _TYPE = re.compile(r"argument (?P<flag>\S+): invalid (?P<type>[\w.<>]{1,60}) value: (?P<value>'[^']{0,200}'|\S{1,200})")
 _MISSING = re.compile(r"argument (?P<flag>\S+): expected (?P<wanted>one argument|at least one argument|\d+ arguments?)")
@@ -23,8 +24,8 @@ _REQUIRED = re.compile(r"the following arguments are required: (?P<flag>\S+)")
 def find_usage_facts(message: str, table: FlagTable) -> dict[str, Any]:
     """Read argparse's message; every name starts with `usage.`.
 
-    `kind` is misspelt, removed, newer, foreign, underscore, unknown, positional, ambiguous, choice, type, missing-value,
-    required or other.
+    `kind` is misspelt, removed, newer, foreign, underscore, unknown, positional, ambiguous, choice, type,
+    missing-value, required or other.
     """
     facts = dict(_read_message(message, table))
     facts.setdefault("kind", "other")

@@ -27,7 +27,7 @@ def _satisfies(key: tuple[int, ...], part: str) -> bool:
 def recognise_version(names: Iterable[str], *, options: bool = False) -> str | None:
     """Find the newest known version whose flags fit a dump's fields (or a usage text's options) best.
 
-    Every release adds flags, so a whole dump fits one release, or two that have the same flags. None below 90 % agreement.
+    Every release adds flags, so a whole dump fits one release, or two with the same flags. None below 90 % agreement.
     """
     seen = set(names)
     best, score = None, 0.0

@@ -15,8 +15,16 @@ Line = tuple[str, str]
 _NOISE = 3
 """Kinds of harmless noise that are named; all of them are in the JSON report."""
 
-_STYLES = {"failure": "bold red", "healthy": "bold green", "incomplete": "bold yellow", "unknown": "bold yellow", "head": "bold",
-           "dim": "dim", "command": "bold cyan", "evidence": "yellow"}  # fmt: skip
+_STYLES = {
+    "failure": "bold red",
+    "healthy": "bold green",
+    "incomplete": "bold yellow",
+    "unknown": "bold yellow",
+    "head": "bold",
+    "dim": "dim",
+    "command": "bold cyan",
+    "evidence": "yellow",
+}
 
 
 def render(report: Report, target: Target) -> str:

@@ -20,7 +20,8 @@ def render_page(rule: Rule, page: Page) -> Iterator[str]:
     yield rule.title
     yield ""
     applies = f"SGLang {rule.applies}" if rule.applies else "all SGLang versions"
-    yield f"Family {rule.family}, {rule.role}, {rule.severity}, {rule.confidence}, {applies}; the same command fails again: {rule.recoverable}."
+    kind = f"Family {rule.family}, {rule.role}, {rule.severity}, {rule.confidence}, {applies}"
+    yield f"{kind}; recoverable: {rule.recoverable}."
     yield ""
     for title, text in _sections(rule, page):
         yield f"## {title}"

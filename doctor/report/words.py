@@ -8,6 +8,7 @@ from typing import Any
 
 from doctor.diagnosis.model import Diagnosis, Evidence, Report
 from doctor.launch.edits import Edit
+from doctor.redact import flatten
 
 HEADLINES = {
     "failure": "FAILURE",
@@ -48,7 +49,7 @@ def describe_place(report: Report, item: Diagnosis) -> str:
 def locate(report: Report, evidence: Evidence) -> str:
     """FILE:LINE of an evidence line."""
     path = report.files[evidence.file].path if evidence.file < len(report.files) else ""
-    return f"{path}:{evidence.line}"
+    return f"{flatten(path)}:{evidence.line}"
 
 
 def describe_launch(report: Report) -> list[str]:
@@ -94,7 +95,7 @@ def _describe_split(asked: Mapping[str, Any]) -> list[str]:
 def _describe_offload(asked: Mapping[str, Any]) -> list[str]:
     group, moved = asked.get("offload_group_size", -1), asked.get("offload_num_in_group", 1)
     phrases = []
-    if group > 0:
+    if isinstance(group, int) and isinstance(moved, int) and group > 0:
         phrases.append(
             "all expert layers offloaded to host memory"
             if moved >= group

@@ -15,7 +15,8 @@ _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "([^"]{1,500})", line (\d{1,9}), in (\S{1,200})')
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::\s+(?P<message>.*)|:?\s*)$")
 _LOOSE = re.compile(
-    r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)):(?:\s+(?P<message>.*))?$"
+    r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*(?:Exception|[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)))"
+    r":(?:\s+(?P<message>.*))?$"
 )
 _INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|OutOfResources)):\s")
 _GROUP = re.compile(r"^ {0,8}[|+] ?")
