@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -22,25 +23,41 @@ def guard(main: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run `main`; give 2 for DoctorError, 130 for Ctrl-C, 3 for a bug, and stay quiet when a pipe closes."""
     _make_streams_safe()
     try:
+        return _guard(main, arguments)
+    except KeyboardInterrupt:
+        _silence(sys.stdout.fileno)
+        return 130
+    except BrokenPipeError:
+        _silence(sys.stdout.fileno)
+        _silence(sys.stderr.fileno)
+        return 0
+
+
+def _guard(main: Callable[[list[str]], int], arguments: list[str]) -> int:
+    try:
         code = main(arguments)
         sys.stdout.flush()
     except DoctorError as error:
         _complain(error)
         return 2
-    except KeyboardInterrupt:
-        _silence_stdout()
-        return 130
-    except BrokenPipeError:
-        _silence_stdout()
-        return 0
+    except (SystemExit, BrokenPipeError):
+        sys.stdout.flush()  # argparse has printed help; a closed pipe is noticed here and not at exit
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return _report_bug(arguments)
+        _silence(sys.stdout.fileno)
+        _complain(DoctorError(f"cannot write: {error.strerror}", "send the output somewhere with room"))
+        return 2
     except Exception:  # noqa: BLE001 - this is the boundary
-        _report_bug(arguments)
-        return 3
+        return _report_bug(arguments)
     return code
 
 
 def _make_streams_safe() -> None:
-    """Print what the terminal's encoding cannot show as escapes instead of failing."""
+    """Print what the terminal's encoding cannot show as escapes instead of failing; do without a closed stream."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - same
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:
@@ -48,22 +65,22 @@ def _make_streams_safe() -> None:
 
 
 def _complain(error: DoctorError) -> None:
-    from doctor.redact import clean
+    from doctor.redact import flatten
 
-    print(f"doctor: {clean(error.message)}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {clean(error.hint)}", file=sys.stderr)
+    hint = f"; {flatten(error.hint)}" if error.hint else ""
+    print(f"doctor: {flatten(error.message)}{hint}", file=sys.stderr)
 
 
-def _silence_stdout() -> None:
+def _silence(fileno: Callable[[], int]) -> None:
     """Keep the interpreter from complaining about a closed pipe when it flushes at exit."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
+    import contextlib
+
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), fileno())
 
 
-def _report_bug(arguments: list[str]) -> None:
+def _report_bug(arguments: list[str]) -> int:
+    """Print a block to paste; give the exit code."""
     import platform
     import shlex
     import traceback
@@ -80,3 +97,4 @@ def _report_bug(arguments: list[str]) -> None:
         trace=trace,
     )
     print(clean(text), file=sys.stderr)
+    return 3

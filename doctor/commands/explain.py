@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from doctor.diagnosis.rule import Rule
 from doctor.errors import DoctorError
 from doctor.logs.lines import read_blocks
 from doctor.logs.sources import Source, find_sources
+from doctor.redact import flatten
 from doctor.report.interface import Target, load_renderer
 from doctor.report.words import summarise
 
@@ -34,18 +35,28 @@ def explain(options: argparse.Namespace) -> int:
     if options.follow:
         from doctor.commands.follow import follow
 
-        return follow(sources, index, question, lambda report: _print(report, options))
+        return follow([*sources, *kernel], index, question, lambda report: _print(report, options))
     observer = Observer(index)
-    read = sum(_read(source, observer) for source in (*sources, *kernel))
+    try:
+        read = sum(_read(source, observer) for source in (*sources, *kernel))
+    except KeyboardInterrupt:
+        # Ctrl-C ends the server at the other end of the pipe too, and its log is what the user wants explained
+        _print(diagnose(index.rules, observer.finish(), question), options)
+        raise
     report = diagnose(index.rules, observer.finish(), question)
-    _print(report, options)
     if not read and sources:
-        names = ", ".join(source.name for source in sources)
-        raise DoctorError(
-            f"{names}: empty, so there is nothing to diagnose",
-            "run the server with 2>&1 | tee server.log and pass that file",
-        )
+        _write(report, options)
+        raise _nothing_read(sources)
+    _print(report, options)
     return exit_code(report, options.fail_on)
+
+
+def _nothing_read(sources: Sequence[Source]) -> DoctorError:
+    names = ", ".join(source.name for source in sources[:3]) + (", …" if len(sources) > 3 else "")
+    return DoctorError(
+        f"{names}: empty, so there is nothing to diagnose",
+        "run the server with 2>&1 | tee server.log and pass that file",
+    )
 
 
 def exit_code(report: Report, fail_on: str) -> int:
@@ -58,22 +69,20 @@ def exit_code(report: Report, fail_on: str) -> int:
 
 
 def _read(source: Source, observer: Observer) -> int:
-    """Feed one source; give the number of bytes read."""
+    """Feed one source; give the number of bytes read. What the user did not name is skipped when it cannot be read."""
     observer.open_file(source.name)
-    total = 0
-    with Progress(source.name, source.size) as progress:
-
-        def count(chunks: Iterator[bytes]) -> Iterator[bytes]:
-            nonlocal total
-            for chunk in chunks:
-                total += len(chunk)
-                progress.update(total)
-                yield chunk
-
-        for block in read_blocks(count(source.open())):
+    progress = Progress(source.name, source.size)
+    try:
+        for block in read_blocks(progress.count(source.open())):
             observer.feed(block)
-    observer.close_file(total)
-    return total
+    except DoctorError as error:
+        if source.named:
+            raise
+        print(f"doctor: skipped {flatten(error.message)}", file=sys.stderr)
+    finally:
+        progress.end()
+        observer.close_file(progress.total)
+    return progress.total
 
 
 def _load_user_rules(folders: Sequence[str]) -> list[Rule]:
@@ -87,7 +96,7 @@ def _load_user_rules(folders: Sequence[str]) -> list[Rule]:
         good, problems = check_user_rules(Path(folder))
         rules.extend(good)
         for problem in problems:
-            print(f"doctor: skipped a rule: {problem}", file=sys.stderr)
+            print(f"doctor: skipped a rule: {flatten(problem)}", file=sys.stderr)
     return rules
 
 
@@ -99,10 +108,14 @@ def _read_response(path: str | None) -> dict[str, Any]:
     return read_response_facts(path)
 
 
-def _print(report: Report, options: argparse.Namespace) -> None:
-    """Write the body to stdout and one line to stderr."""
+def _write(report: Report, options: argparse.Namespace) -> None:
     sys.stdout.write(load_renderer(options.format).render(report, find_target(sys.stdout)))
     sys.stdout.flush()
+
+
+def _print(report: Report, options: argparse.Namespace) -> None:
+    """Write the body to stdout and one line to stderr."""
+    _write(report, options)
     if options.format != "text" or not sys.stdout.isatty():
         print(summarise(report), file=sys.stderr)
 
@@ -115,5 +128,11 @@ def find_target(stream: Any) -> Target:
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM") != "dumb"
     )
-    width = min(os.get_terminal_size(stream.fileno()).columns, 120) if terminal else 100
-    return Target(width or 100, color)
+    return Target(_find_width(stream) if terminal else 100, color)
+
+
+def _find_width(stream: Any) -> int:
+    try:
+        return min(os.get_terminal_size(stream.fileno()).columns, 120) or 100
+    except OSError:
+        return 100

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from doctor.logs.kinds import ECHO, Numbered
 
-_FENCE = re.compile(rb"^(?:> ?)*\s{0,3}(?:[-*]\s+)?(?:`{3,}|~{3,})")
+_FENCE = re.compile(rb"(?P<indent>(?:> ?)*\s{0,8})(?:[-*]\s{1,4})?(?P<mark>`{3,}|~{3,})(?P<info>.*)")
 _LOG = re.compile(
-    rb"^(?:> ?)*(?:\[20\d\d-|Traceback \(most recent|  File \"|\[\w+\] CRITICAL|(?:\w+\.)*[A-Z]\w*(?:Error|Exception): |NVRM: Xid"
+    rb"(?:> ?)*(?:\[20\d\d-|Traceback \(most recent|  File \"|\[\w+\] CRITICAL|NVRM: Xid"
+    rb"|(?:\w+\.)*[A-Z]\w*(?:Error|Exception): "
     rb"|(?:[$#] )?(?:\w+=\S+ )*(?:\S*python3? -m sglang|sglang serve|docker run ))"
 )
 
@@ -21,25 +23,48 @@ class FenceFilter:
 
     def __init__(self, name: str) -> None:
         self._markdown = name.endswith((".md", ".markdown"))
-        self._inside = False
+        self._fence = b""
+        self._indent = b""
         self._kept = False
 
     def is_needed(self, lines: list[Numbered]) -> bool:
         """True for Markdown, and for lines that may make it so."""
-        return self._markdown or any(line[:3] in (b"```", b"~~~") for _, line in lines)
+        return self._markdown or any(_may_open(line) for _, line in lines)
 
     def filter(self, lines: list[Numbered]) -> list[Numbered]:
-        """Drop prose and the fences themselves."""
-        return [numbered for numbered in lines if self._is_log(numbered[1])]
+        """Drop prose and the fences themselves, and the indentation of fences inside lists."""
+        return list(self._pass(lines))
+
+    def _pass(self, lines: list[Numbered]) -> Iterator[Numbered]:
+        for number, line in lines:
+            if line is ECHO:
+                yield number, line
+            elif self._turn(line):
+                self._markdown, self._kept = True, False
+            elif self._fence:
+                yield number, line[len(self._indent) :] if self._indent and line.startswith(self._indent) else line
+            elif self._is_log(line):
+                yield number, line
+
+    def _turn(self, line: bytes) -> bool:
+        """Open or close a fence; True when this line does."""
+        found = _FENCE.match(line) if self._markdown or _may_open(line) else None
+        if found is None:
+            return False
+        mark, info = found["mark"], found["info"]
+        if not self._fence and b"`" not in info:
+            self._fence, self._indent = mark, b"" if b">" in found["indent"] else found["indent"]
+            return True
+        if self._fence and mark.startswith(self._fence) and not info.strip():
+            self._fence = b""
+            return True
+        return False
 
     def _is_log(self, line: bytes) -> bool:
-        if _FENCE.match(line):
-            self._markdown = True
-            self._inside = not self._inside
-            self._kept = False
-            return False
-        if self._inside or line is ECHO or not self._markdown:
-            return True
-        # a log pasted without fences goes on until a line that is neither indented nor a log line
-        self._kept = bool(_LOG.match(line)) or (self._kept and line[:1] in (b" ", b"\t"))
+        """Keep a log pasted without fences until a line that is neither indented nor a log line."""
+        self._kept = not self._markdown or bool(_LOG.match(line)) or (self._kept and line[:1] in (b" ", b"\t"))
         return self._kept
+
+
+def _may_open(line: bytes) -> bool:
+    return line[:3] in (b"```", b"~~~")

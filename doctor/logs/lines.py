@@ -109,7 +109,7 @@ def _split_oversized(lines: list[bytes], number: int) -> Iterator[Block]:
 
 
 def _cut_piece(text: bytes) -> tuple[bytes, bytes, bool]:
-    """Take at most `MAX_LINE` bytes, up to a record or progress-bar boundary; else say that the rest is to be dropped."""
+    """Take at most `MAX_LINE` bytes, up to a record or progress-bar boundary; True when the rest is to be dropped."""
     window = text[:MAX_LINE]
     boundary = max(window.rfind(_STAMP), window.rfind(b"\r"))
     if boundary > 0:

@@ -10,7 +10,7 @@ from doctor.logs.kinds import ECHO, Numbered, is_request_echo
 
 _HEAD_LINES = 250
 _TAIL_LINES = 450
-"""Lines kept of one record, first and last: a C++ and Python traceback of torch 2.14 has about 120, a usage text 550."""
+"""Lines kept of one record, first and last: a C++ and Python traceback of torch 2.14 has 120, a usage text 550."""
 
 _MOST_OPEN = 2 << 20
 _MOST_PROCESSES = 64
@@ -80,7 +80,8 @@ _CONTAINER = re.compile(
     rb"""
     (?P<compose>[\w.-]+\s*\|\s(?=.))                                        # docker compose logs
     | \[(?P<pod>pod/[^\]\s]+)\]\s                                            # kubectl logs --prefix
-    | (?P<journal>(?:[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:\d\d:\d\d|20\d\d-\d\d-\d\dT[\d:.+-]+)\s[\w.-]+\s[\w./@:-]+?(?:\[\d+\])?:\s)
+    | (?P<journal>(?:[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:\d\d:\d\d|20\d\d-\d\d-\d\dT[\d:.+-]+)
+        \s[\w.-]+\s[\w./@:-]+?(?:\[\d+\])?:\s)
     | (?P<k8s>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s(?:std(?:out|err)\s[FP]\s)?)   # CRI, docker -t
     | \[(?P<torch>rank\d+)\]:\s?(?!\[[WEIF])                                 # torchrun, excepthook of torch.distributed
     | \((?P<ray>(?:[\w:]+\s)?pid=\d+(?:,\sip=[\d.]+)?)\)\s?                  # Ray
@@ -282,7 +283,8 @@ def parse_record(raw: RawRecord, file: int) -> Record:
 _DUMP_TEXT = re.compile(_DUMP.pattern.decode())
 _ACCESS = re.compile(r'(?:INFO:\s+)?[\d.:a-fA-F\[\]]+:\d+ - "(?:GET|POST|PUT|DELETE|HEAD|OPTIONS|PATCH) ')
 _KERNEL = re.compile(
-    r"\[\s*\d+\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4}\]|NVRM: |oom-kill:|Out of memory: Kill|Memory cgroup out of memory"
+    r"\[\s*\d+\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4}\]"
+    r"|NVRM: |oom-kill:|Out of memory: Kill|Memory cgroup out of memory"
 )
 
 

@@ -1,11 +1,11 @@
-"""Open what the user named: plain, compressed, standard input, a folder, a FIFO; and say clearly when it cannot be read."""
+"""Open what the user named: plain or compressed, file, folder, pipe; and say clearly when it cannot be read."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 from doctor.errors import DoctorError
 
@@ -16,11 +16,15 @@ _LOG_NAMES = (".log", ".txt", ".out", ".err", ".md", ".gz", ".zst")
 
 
 class Source(NamedTuple):
-    """One input: the name to show, how to read it, its size in bytes on disk (None for pipes)."""
+    """One input: the name to show, how to read it, its size in bytes on disk (None for pipes).
+
+    `named`: the user named it; a file of a folder is skipped with a notice when it cannot be read.
+    """
 
     name: str
     open: Callable[[], Iterator[bytes]]
     size: int | None
+    named: bool = True
 
 
 def find_sources(arguments: list[str]) -> list[Source]:
@@ -38,135 +42,209 @@ def _find_source(argument: str) -> list[Source]:
         return [_standard_input()]
     if os.path.isdir(argument):
         return _list_folder(argument)
-    try:
-        size = os.stat(argument).st_size if os.path.isfile(argument) else None
-    except OSError as error:
-        raise _unreadable(argument, error) from error
     if not os.path.exists(argument):
+        where = f", it is a link to {os.readlink(argument)}" if os.path.islink(argument) else ""
         raise DoctorError(
-            f"{argument}: no such file",
+            f"{argument}: no such file{where}",
             "check the path, or pipe the log in: some-command 2>&1 | doctor explain -",
         )
     if not os.access(argument, os.R_OK):
         raise DoctorError(f"{argument}: permission denied", f"make it readable, for example: sudo chmod a+r {argument}")
+    size = os.path.getsize(argument) if os.path.isfile(argument) else None
     return [Source(argument, lambda: _read_file(argument), size)]
 
 
 def _list_folder(folder: str) -> list[Source]:
     try:
-        paths = [entry.path for entry in os.scandir(folder) if entry.is_file() and _looks_like_log(entry.name)]
-        paths.sort(key=lambda path: (os.stat(path).st_mtime, path))
+        found = [stamped for entry in os.scandir(folder) if (stamped := _look_at(entry))]
     except OSError as error:
-        raise _unreadable(folder, error) from error
-    if not paths:
+        raise DoctorError(f"{folder}: {error.strerror or error}", "check that it may be read") from error
+    if not found:
         raise DoctorError(
             f"{folder}: no log files in this folder",
             f"name the file itself (looked for {', '.join(_LOG_NAMES)})",
         )
-    return [source for path in paths for source in _find_source(path)]
+    return [
+        Source(path, lambda path=path: _read_file(path), size, named=False)  # type: ignore[misc]
+        for _, path, size in sorted(found)
+    ]
 
 
-def _looks_like_log(name: str) -> bool:
+def _look_at(entry: os.DirEntry[str]) -> tuple[float, str, int] | None:
+    """Give (time, path, size) of a file that looks like a log; None for everything else, dangling links included."""
+    try:
+        if not looks_like_log(entry.name) or not entry.is_file():
+            return None
+        status = entry.stat()
+    except OSError:
+        return None
+    return status.st_mtime, entry.path, status.st_size
+
+
+def looks_like_log(name: str) -> bool:
+    """True for a log's name, rotated ones (`server.log.1`) included."""
     stem, _, suffix = name.rpartition(".")
     return name.endswith(_LOG_NAMES) or (suffix.isdigit() and stem.endswith(_LOG_NAMES))
 
 
-def _unreadable(path: str, error: OSError) -> DoctorError:
-    return DoctorError(f"{path}: {error.strerror or error}", "check that the file exists and may be read")
-
-
 def _standard_input() -> Source:
     def read() -> Iterator[bytes]:
+        if sys.stdin is None:
+            raise DoctorError("standard input is closed", "give a file: doctor explain server.log")
         if sys.stdin.isatty():
             print("reading a log from standard input; paste it, then press Ctrl-D", file=sys.stderr)
-        yield from _decode(_read_chunks(sys.stdin.buffer), "standard input")
+        yield from _read_stream(sys.stdin.buffer, "standard input")
 
     return Source("-", read, None)
 
 
 def _read_file(path: str) -> Iterator[bytes]:
     try:
-        with open(path, "rb", buffering=0) as stream:
-            head = stream.read(4) if os.path.isfile(path) else b""
-            if head[:2] == b"\x1f\x8b":
-                yield from _decode(_read_gzip(path), path)
-            elif head == b"\x28\xb5\x2f\xfd":
-                yield from _decode(_read_zstd(path), path)
-            else:
-                yield from _decode(_read_chunks(stream, head), path)
-    except (OSError, EOFError) as error:
-        raise DoctorError(f"{path}: {error}", "check that the file is whole and may be read") from error
+        stream = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below, outside this clause
+    except OSError as error:
+        raise DoctorError(f"{path}: {error.strerror or error}", "check that it exists and may be read") from error
+    with stream:
+        yield from _read_stream(stream, path)
 
 
-def _read_chunks(stream: IO[bytes], head: bytes = b"") -> Iterator[bytes]:
-    if head:
-        yield head
+def _read_stream(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    chunks = _read_chunks(stream, name)
+    head = _gather(chunks)
+    packing = next((packing for packing in _PACKINGS if head.startswith(packing.magic)), None)
+    if packing:
+        chunks = _inflate(_chain(head, chunks), name, packing)
+        head = _gather(chunks)
+    yield from _decode(head, chunks, name)
+
+
+def _read_chunks(stream: IO[bytes], name: str) -> Iterator[bytes]:
     read = getattr(stream, "read1", stream.read)
-    while chunk := read(CHUNK):
-        yield chunk
-
-
-def _read_gzip(path: str) -> Iterator[bytes]:
-    import gzip
-    import zlib
-
     try:
-        with gzip.open(path, "rb") as stream:
-            yield from _read_chunks(stream)  # type: ignore[arg-type]
-    except zlib.error as error:
-        raise DoctorError(
-            f"{path}: broken gzip data ({error})", "compress the log again, or pass it uncompressed"
-        ) from error
+        while chunk := read(CHUNK):
+            yield chunk
+    except OSError as error:
+        raise DoctorError(f"{name}: {error.strerror or error}", "check that it is a file and may be read") from error
 
 
-def _read_zstd(path: str) -> Iterator[bytes]:
-    """Read with the standard library (3.14), else the `zstandard` package; neither is a base dependency."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-
-        opener: Callable[[str], IO[bytes]] = zstd.open
-        broken: type[Exception] = zstd.ZstdError
-    else:
-        try:
-            import zstandard
-        except ImportError:
-            raise DoctorError(
-                f"{path}: reading .zst needs the zstandard package",
-                "pip install 'sglang-doctor[zstd]', or: zstd -dc FILE | doctor explain -",
-            ) from None
-        opener, broken = zstandard.open, zstandard.ZstdError
-    try:
-        with opener(path) as stream:
-            yield from _read_chunks(stream)
-    except broken as error:
-        raise DoctorError(
-            f"{path}: broken zstd data ({error})", "compress the log again, or pass it uncompressed"
-        ) from error
+def _gather(chunks: Iterator[bytes]) -> bytes:
+    """Take the first bytes, enough to tell what they are: a slow pipe may bring them one by one."""
+    head = b""
+    while len(head) < 8 and (more := next(chunks, b"")):
+        head += more
+    return head
 
 
-def _decode(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Pass UTF-8 (valid or not) through; turn UTF-16 into UTF-8; refuse what is no text."""
-    import itertools
-
-    first = next(chunks, b"")
-    while first and len(first) < 8 and (more := next(chunks, b"")):
-        first += more
-    encoding = _guess_utf16(first)
-    chunks = itertools.chain([first], chunks)
-    if encoding:
-        yield from _recode(chunks, encoding)
-        return
-    if _is_binary(first):
-        raise DoctorError(
-            f"{name}: this is a binary file, not a log",
-            "pass the server's output, for example: sglang serve … 2>&1 | tee server.log",
-        )
-    yield first.removeprefix(b"\xef\xbb\xbf")
-    next(chunks)
+def _chain(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    yield head
     yield from chunks
 
 
-def _guess_utf16(head: bytes) -> str | None:
+class _Inflater(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Packing(NamedTuple):
+    """A compression: its magic, how to begin, and bytes fed at once, so that a bomb makes 8 MB at most at a time."""
+
+    name: str
+    magic: bytes
+    begin: Callable[[str], tuple[_Inflater, type[Exception]]]
+    step: int
+
+
+def _begin_gzip(_: str) -> tuple[_Inflater, type[Exception]]:
+    import zlib
+
+    return zlib.decompressobj(31), zlib.error
+
+
+_WIDEST_WINDOW = 25
+"""Log2 of the window that may be held, 32 MB: zstd up to level 20 needs no more."""
+
+
+def _begin_zstd(name: str) -> tuple[_Inflater, type[Exception]]:
+    """Use the standard library (3.14), else the `zstandard` package; neither is a base dependency."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        widest = {zstd.DecompressionParameter.window_log_max: _WIDEST_WINDOW}
+        return zstd.ZstdDecompressor(options=widest), zstd.ZstdError
+    try:
+        import zstandard
+    except ImportError:
+        raise DoctorError(
+            f"{name}: reading .zst needs the zstandard package",
+            "pip install 'sglang-doctor[zstd]', or: zstd -dc FILE | doctor explain -",
+        ) from None
+    return zstandard.ZstdDecompressor(max_window_size=1 << _WIDEST_WINDOW).decompressobj(), zstandard.ZstdError
+
+
+_PACKINGS = (
+    _Packing("gzip", b"\x1f\x8b", _begin_gzip, 8192),
+    _Packing("zstd", b"\x28\xb5\x2f\xfd", _begin_zstd, 256),
+)
+
+
+def _inflate(chunks: Iterator[bytes], name: str, packing: _Packing) -> Iterator[bytes]:
+    """Decompress members or frames one after another; what follows them and is none is ignored, as gzip does."""
+    inflater, broken = packing.begin(name)
+    pieces = (chunk[at : at + packing.step] for chunk in chunks for at in range(0, len(chunk), packing.step))
+    texts: list[bytes] = []
+    try:
+        for piece in pieces:
+            rest = piece
+            while rest:
+                if inflater.eof:
+                    rest += next(pieces, b"") if len(rest) < len(packing.magic) else b""
+                    if not rest.startswith(packing.magic):
+                        yield from _slice(texts)
+                        return
+                    inflater, broken = packing.begin(name)
+                texts.append(inflater.decompress(rest))
+                rest = inflater.unused_data
+            if sum(map(len, texts)) >= CHUNK:
+                yield from _slice(texts)
+                texts = []
+    except broken as error:
+        raise _broken(name, packing, str(error)) from error
+    yield from _slice(texts)
+    if not inflater.eof:
+        raise _broken(name, packing, "it ends too early")
+
+
+def _slice(texts: list[bytes]) -> Iterator[bytes]:
+    text = b"".join(texts)
+    yield from (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
+
+
+def _broken(name: str, packing: _Packing, reason: str) -> DoctorError:
+    tool = "zstd -dc --long=31" if packing.name == "zstd" else "gzip -dc"
+    return DoctorError(
+        f"{name}: broken {packing.name} data ({reason})", f"compress it again, or: {tool} FILE | doctor explain -"
+    )
+
+
+def _decode(head: bytes, chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Pass UTF-8 (valid or not) through; turn UTF-16 into UTF-8; refuse what is no text."""
+    encoding = guess_utf16(head)
+    if encoding:
+        yield from _recode(_chain(head, chunks), encoding)
+        return
+    if is_binary(head):
+        raise DoctorError(
+            f"{name}: this is a binary file, not a log",
+            "unpack an archive first, or pass the server's output: sglang serve … 2>&1 | tee server.log",
+        )
+    yield head.removeprefix(b"\xef\xbb\xbf")
+    yield from chunks
+
+
+def guess_utf16(head: bytes) -> str | None:
+    """Name the kind of UTF-16 by its mark, or by NULs in every other place; None for anything else."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     sample = head[:4096]
@@ -187,10 +265,16 @@ def _recode(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _is_binary(head: bytes) -> bool:
-    """True when over a tenth of the first 8 kB are control bytes that no terminal log holds (NUL runs of truncated logs aside)."""
+_MAGICS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"\xfd7zXZ", b"BZh", b"7z\xbc\xaf", b"%PDF")
+_TEXT_CONTROLS = (7, 8, 9, 10, 11, 12, 13, 27)
+
+
+def is_binary(head: bytes) -> bool:
+    """True when the first 8 kB hold more than 3 % control bytes that no terminal prints; NULs of cut logs aside.
+
+    Random bytes hold 9 %, real logs none.
+    """
+    if head.startswith(_MAGICS):
+        return True
     sample = head[:8192].replace(b"\0", b"")
-    if not sample:
-        return False
-    controls = sum(sample.count(bytes([code])) for code in range(32) if code not in (7, 8, 9, 10, 11, 12, 13, 27))
-    return controls > len(sample) * 0.1 or head.startswith((b"\x7fELF", b"PK\x03\x04", b"\x89PNG"))
+    return sum(sample.count(code) for code in range(32) if code not in _TEXT_CONTROLS) > len(sample) * 0.03
