@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, takewhile, takewhile
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.observe import Observations, following_phase
@@ -233,7 +233,8 @@ def _add_derived(facts: dict[str, Fact]) -> None:
 
     visible = value("env.CUDA_VISIBLE_DEVICES")
     if isinstance(visible, str):
-        shown = [part for part in visible.split(",") if part.strip()]
+        # CUDA hides what follows a negative index
+        shown = list(takewhile(lambda part: part.strip() and not part.strip().startswith("-"), visible.split(",")))
         facts["gpu.visible"] = Fact(len(shown), facts["env.CUDA_VISIBLE_DEVICES"].record)
     needed = count_needed_gpus(value)
     if needed is not None:
