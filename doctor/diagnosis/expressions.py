@@ -133,10 +133,11 @@ def _evaluate_bool(node: ast.BoolOp, facts: Mapping[str, Any]) -> Any:
 
 
 def _combine(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    if left is None or right is None:
-        return None
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    if not numbers and function not in (operator.add, operator.contains, *_ORDER.values()):
+        return None  # a text from a log times a number from a log may fill the memory
     try:
-        return function(left, right)
+        return None if left is None or right is None else function(left, right)
     except (TypeError, ZeroDivisionError, OverflowError, ValueError):
         return None
 
@@ -179,6 +180,7 @@ def _dotted(node: ast.expr) -> str:
     raise ExpressionError(f"not allowed in a rule: {ast.unparse(node)}")
 
 
+_LONGEST_VALUE = 2000
 _HOLE = re.compile(r"\{([^{}]{1,300}?)(?::([^{}:'\" ]{1,8}))?\}")
 
 
@@ -197,6 +199,7 @@ def _fill_hole(found: re.Match[str], facts: Mapping[str, Any]) -> str:
     if value is None:
         return "unknown"
     try:
-        return format(value, found[2] or "")
-    except (TypeError, ValueError):
-        return str(value)
+        text = format(value, found[2] or "")
+    except (TypeError, ValueError, OverflowError):
+        text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

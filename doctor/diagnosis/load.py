@@ -88,7 +88,7 @@ def load_rule_file(path: Path) -> tuple[Rule, Page]:
         import tomli as tomllib
     try:
         data = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise RuleError(f"{path}: {error}") from error
     table = _Table(data, str(path))
     rule = _read_rule(table, path.parent.name)
@@ -142,7 +142,7 @@ class _Table:
 
     def tables(self, key: str) -> list[_Table]:
         value = self._data.pop(key, [])
-        if not isinstance(value, list):
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise RuleError(f"{self._where}: write [[{key}]]")
         return [_Table(item, f"{self._where}: [[{key}]] {index}") for index, item in enumerate(value, 1)]
 

@@ -52,4 +52,6 @@ def _plain(value: Any) -> Any:
         return clean(value)[:500]
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value[:100]]
-    return round(value, 3) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if value is None or isinstance(value, int) else clean(str(value))[:500]
