@@ -200,8 +200,9 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
         return "incomplete"
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
-    looks = len(facts) > 5 or any(item.role == "benign" for item in diagnoses)
-    return "incomplete" if looks else "unknown"
+    stamped = facts.get("log.newest") or (observations.last and observations.last.time)
+    looks = stamped or any(not name.startswith(("log.", "sglang.")) for name in facts)
+    return "incomplete" if looks or any(item.role == "benign" for item in diagnoses) else "unknown"
 
 
 def find_phase(diagnoses: Sequence[Diagnosis], judged: Sequence[Judged], facts: Facts) -> str | None:
