@@ -201,7 +201,7 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
     stamped = facts.get("log.newest") or (observations.last and observations.last.time)
-    looks = stamped or any(not name.startswith(("log.", "sglang.")) for name in facts)
+    looks = stamped or observations.events or any(not name.startswith(("log.", "sglang.")) for name in facts)
     return "incomplete" if looks or any(item.role == "benign" for item in diagnoses) else "unknown"
 
 

@@ -95,7 +95,7 @@ _HEAD = re.compile(
     \[20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d                   # SGLang
     | \[\d\d-\d\d\s\d\d:\d\d:\d\d                        # sglang multimodal_gen
     | \[\d\d:\d\d:\d\d\b                                 # 0.3 and older
-    | \[gpu=\d+\]
+    | \[(?:gpu=|DP|PP|ATTN_CP|MOE_DP|TP|EP)\d
     | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[:\s]         # uvicorn, logging defaults, vLLM
     | 20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d                # loguru, logging
     | [IWEF]\d{4}\s\d\d:\d\d:\d\d                        # glog (Mooncake), torch
@@ -258,6 +258,7 @@ _PARSE = re.compile(
      | \[(?P<short>\d\d-\d\d\s\d\d:\d\d:\d\d|\d\d:\d\d:\d\d)(?P<tags2>(?:\s[^\]\s]+)*)\]\s?
      | (?P<iso>20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d+)?)\S*\s?
      | \[gpu=(?P<gpu>\d{1,6})\]\s
+     | \[(?P<tags3>(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,6}(?:\s[^\]\s]+)*)\]\s
     )?
     """,
     re.VERBOSE,
@@ -272,8 +273,9 @@ def parse_record(raw: RawRecord, file: int) -> Record:
     found = _PARSE.match(first)
     groups = found.groupdict() if found else {}
     time = groups.get("time") or groups.get("iso") or groups.get("short")
-    tags = _TAG.findall((groups.get("tags") or groups.get("tags2") or "")[:_LONGEST_TAGS])
-    rank = " ".join(tags) or (f"TP{groups['gpu']}" if groups.get("gpu") else "")
+    tags = next((groups[name] for name in ("tags", "tags2", "tags3") if groups.get(name)), "")
+    ranks = _TAG.findall(tags[:_LONGEST_TAGS])
+    rank = " ".join(ranks) or (f"TP{groups['gpu']}" if groups.get("gpu") else "")
     message = first[found.end() :] if found else first
     rest = ((number, line.decode("utf-8", "replace")) for number, line in raw.lines[1:])
     lines = ((raw.lines[0][0], message), *rest)
