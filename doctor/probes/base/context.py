@@ -89,4 +89,4 @@ class Context(NamedTuple):
     @property
     def uses_gpu(self) -> bool:
         """Whether the launch wants a GPU; true without a launch."""
-        return self.value("device") != "cpu"
+        return bool(self.value("device") != "cpu")

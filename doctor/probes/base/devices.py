@@ -14,7 +14,7 @@ from doctor.probes.base.files import read_fields
 class Device(NamedTuple):
     """One GPU. Sizes are bytes, None where the driver does not say; `raw` is everything that NVML said."""
 
-    index: int
+    number: int
     name: str
     uuid: str
     capability: tuple[int, int] | None
@@ -64,7 +64,7 @@ def read_visible(context: Context) -> list[str] | None:
 def find_device(entry: str, devices: list[Device]) -> Device | None:
     """Return the GPU that an entry of CUDA_VISIBLE_DEVICES names: a number or the beginning of a UUID."""
     if entry.isdecimal() and len(entry) < 6:
-        return next((device for device in devices if device.index == int(entry)), None)
+        return next((device for device in devices if device.number == int(entry)), None)
     matching = [device for device in devices if entry.startswith("GPU-") and device.uuid.startswith(entry)]
     return matching[0] if len(matching) == 1 else None
 

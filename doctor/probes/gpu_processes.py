@@ -1,0 +1,81 @@
+"""Who holds GPU memory already: what a launch finds free decides how large its KV cache gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.memory.units import GIB, format_size
+from doctor.probes.base.context import Context
+from doctor.probes.base.devices import Device, list_devices, list_used
+from doctor.probes.base.files import exists
+from doctor.probes.base.result import Result, make_error, make_ok, make_void, make_warning
+
+NAME = "gpu-processes"
+GROUP = "gpu"
+SUMMARY = "the GPUs are free"
+NEEDS = ("gpus",)
+
+# The driver itself takes 0.5 to 0.9 GiB on an H200 with nothing running (nvidia-smi on the recording machine).
+_IDLE = GIB
+# Above this share SGLang's default fraction (0.87 to 0.92) can no longer be had.
+_HALF = 0.5
+_UNBALANCED = 0.10
+"""get_available_gpu_memory's own limit between ranks (SGLang 0.4.6 to 0.5.23)."""
+
+
+def probe(context: Context) -> Iterator[Result]:
+    """Yield the GPUs of this launch whose memory others hold."""
+    devices = [device for device in list_used(context) if device.total and device.free is not None]
+    if not list_devices(context):
+        yield make_void(NAME, "no NVIDIA GPU to look at")
+        return
+    busy = [device for device in devices if count_taken(device) > _IDLE]
+    for device in busy:
+        yield describe_busy(context, device)
+    if not busy:
+        yield make_ok(NAME, f"nothing else holds memory of the {len(devices)} GPU(s)")
+    yield from check_balance(devices)
+
+
+def count_taken(device: Device) -> int:
+    """Return the bytes that are not free."""
+    return (device.total or 0) - (device.free or 0)
+
+
+def describe_busy(context: Context, device: Device) -> Result:
+    """Say who holds a GPU and what to do."""
+    taken, total = count_taken(device), device.total or 1
+    holders = [pair for pair in device.raw.get("processes") or () if isinstance(pair, list) and len(pair) == 2]
+    evidence = [f"{format_size(device.free or 0)} of {format_size(total)} free"]
+    evidence += [describe_holder(context, pid, size) for pid, size in holders[:8]]
+    here = [pid for pid, _ in holders if exists(context.root, f"/proc/{pid}")]
+    fixes = [f"kill {pid}   # {name_process(context, pid)}" for pid in here[:8]]
+    if not fixes:
+        evidence.append("the holder is not visible from here: another container or another user")
+        fixes = [f"sudo fuser -v /dev/nvidia{device.raw.get('minor', device.number)}   # on the host"]
+    free = [other.number for other in list_devices(context) if other.free and count_taken(other) <= _IDLE]
+    if free and context.launch is not None:
+        fixes.append(f"CUDA_VISIBLE_DEVICES={','.join(map(str, free))}   # these are free")
+    summary = f"other processes hold {format_size(taken)} of GPU {device.number}"
+    severe = make_error if context.launch is not None and taken > _HALF * total else make_warning
+    return severe(NAME, summary, tuple(evidence), tuple(fixes))
+
+
+def describe_holder(context: Context, pid: int, size: int) -> str:
+    """Describe a process that holds GPU memory."""
+    return f"pid {pid} {name_process(context, pid)}" + (f" holds {format_size(size)}" if size else "")
+
+
+def name_process(context: Context, pid: int) -> str:
+    """Return a process's command line as far as it tells who it is."""
+    line = (context.read(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()
+    return line[:120] or (context.read(f"/proc/{pid}/comm") or "not visible here").strip()
+
+
+def check_balance(devices: list[Device]) -> Iterator[Result]:
+    """Warn when ranks would find different amounts free: SGLang refuses more than 10 %."""
+    free = [device.free for device in devices if device.free]
+    if len(free) > 1 and min(free) < (1 - _UNBALANCED) * max(free):
+        evidence = tuple(f"GPU {device.number}: {format_size(device.free or 0)} free" for device in devices)
+        summary = "free memory differs by more than 10 % between the GPUs: SGLang calls that unbalanced and stops"
+        yield make_error(NAME, summary, evidence, ("stop what runs on the fuller ones, or choose equal GPUs",))

@@ -1,0 +1,131 @@
+"""Installed packages against the pins of the installed sglang, read from its own metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from doctor.probes.base.context import Context
+from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_warning
+from doctor.probes.base.stack import (
+    find_version,
+    find_wheel_index,
+    read_interpreter,
+    read_requirements,
+    write_install,
+)
+from doctor.probes.base.versions import applies, satisfies, split_requirement
+
+NAME = "packages"
+GROUP = "python"
+SUMMARY = "packages have the versions that sglang pins"
+NEEDS = ("python", "gpus")
+
+# A wrong version of these breaks the start (ABI, or checked by SGLang itself); of the others it may.
+_VITAL = frozenset(
+    {"torch", "sglang-kernel", "sgl-kernel", "flashinfer-python", "flashinfer-cubin", "transformers", "xgrammar"}
+    | {"torchvision", "torchaudio", "triton", "tokenizers", "cuda-python", "nvidia-cutlass-dsl", "sgl-deep-gemm"}
+)
+# SGLang starts and answers text without these (recorded on an H200 with 0.5.15.post1, where they were missing).
+_OPTIONAL = frozenset(
+    {"decord2", "torchcodec", "torchaudio", "modelscope", "timm", "anthropic", "blobfile", "datasets", "av", "build"}
+    | {"mistral-common", "tilelang", "tokenspeed-mla", "smg-grpc-servicer", "nvidia-mathdx", "openai-harmony"}
+    | {"torchao", "soundfile", "prometheus-client", "sentencepiece", "easydict", "flash-attn-4", "sgl-deep-gemm"}
+    | {"nvidia-cutlass-dsl", "quack-kernels", "cuda-python", "flashinfer-cubin", "llguidance", "outlines", "kernels"}
+)
+
+
+class Pin(NamedTuple):
+    """One requirement of sglang with what is installed, None for nothing."""
+
+    name: str
+    specifier: str
+    installed: str | None
+
+    @property
+    def wish(self) -> str:
+        """What to hand to pip."""
+        return self.name + self.specifier
+
+    @property
+    def state(self) -> str:
+        """Both versions in words."""
+        return f"{self.name} {self.installed or 'is missing'}, wanted {self.specifier or 'any version'}"
+
+
+def probe(context: Context) -> Iterator[Result]:
+    """Compare, vital packages first."""
+    if context.look("python").data is None:
+        yield make_unknown(NAME, SUMMARY, context.look("python").reason)
+        return
+    sglang = find_version(context, "sglang")
+    if sglang is None:
+        yield say_missing(context)
+        return
+    pins = list_pins(context)
+    if not pins:
+        yield make_unknown(NAME, SUMMARY, f"the metadata of sglang {sglang} names no requirements")
+        return
+    wrong = [pin for pin in pins if pin.installed is None or not satisfies(pin.installed, pin.specifier)]
+    vital = [pin for pin in wrong if pin.name in _VITAL and not (pin.installed is None and pin.name in _OPTIONAL)]
+    yield from describe_wrong(context, sglang, vital, [pin for pin in wrong if pin not in vital])
+    if not wrong:
+        yield make_ok(NAME, f"sglang {sglang}: all {len(pins)} requirements are met", facts=list_facts(pins, sglang))
+
+
+def say_missing(context: Context) -> Result:
+    """Say that there is no sglang, with the command that installs it for this driver."""
+    at = read_interpreter(context).get("sglang_at")
+    if at:
+        return make_warning(
+            NAME, "sglang is imported from a folder without metadata, so its pins are unknown", (str(at),)
+        )
+    data = context.look("gpus").data
+    cuda = data.get("cuda") if isinstance(data, dict) else None
+    # 0.5.12 is the first release whose wheels need CUDA 13 (cuda-python>=13.0 in its Requires-Dist)
+    wish = "sglang<0.5.12" if isinstance(cuda, int) and cuda < 13000 else "sglang"
+    fixes = write_install(context, wish)
+    severe = make_error if context.launch is not None else make_warning
+    return severe(NAME, f"sglang is not installed in {context.python.path}", (context.python.origin,), fixes)
+
+
+def list_pins(context: Context) -> list[Pin]:
+    """List the requirements of sglang that apply here."""
+    found = read_interpreter(context)
+    version = str(found.get("version", "3"))
+    names = {
+        "python_version": ".".join(version.split(".")[:2]),
+        "python_full_version": version,
+        "platform_machine": str(found.get("machine")),
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+    }
+    rows = [split_requirement(line) for line in read_requirements(context)]
+    return [
+        Pin(name, specifier, find_version(context, name))
+        for name, _, specifier, marker in rows
+        if name and applies(marker, names)
+    ]
+
+
+def describe_wrong(context: Context, sglang: str, vital: list[Pin], others: list[Pin]) -> Iterator[Result]:
+    """Yield one result for what breaks the start and one for the rest."""
+    facts = list_facts([*vital, *others], sglang)
+    if vital:
+        index = find_wheel_index(context) if any(pin.name.startswith("torch") for pin in vital) else ""
+        fixes = write_install(context, *(pin.wish for pin in vital), index=index)
+        names = ", ".join(pin.state for pin in vital[:3]) + (" …" if len(vital) > 3 else "")
+        summary = f"sglang {sglang} needs other versions: {names}"
+        yield make_error(NAME, summary, tuple(pin.state for pin in vital[:12]), fixes)._replace(facts=facts)
+    if others:
+        missing = [pin for pin in others if pin.installed is None]
+        summary = f"{len(others)} further requirements of sglang {sglang} are not met, {len(missing)} are not installed"
+        fixes = write_install(context, f"sglang=={sglang}")
+        evidence = tuple(pin.state for pin in others[:12])
+        yield make_warning(NAME, summary, evidence, fixes)._replace(facts=facts)
+
+
+def list_facts(pins: list[Pin], sglang: str) -> tuple[tuple[str, str], ...]:
+    """List what --compare compares."""
+    return (("package.sglang", sglang), *((f"package.{pin.name}", pin.installed or "(none)") for pin in pins))

@@ -1,0 +1,44 @@
+"""Xid errors that the NVIDIA driver wrote into the kernel's log since boot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.probes.base.context import Context
+from doctor.probes.base.devices import list_devices
+from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
+
+NAME = "xid"
+GROUP = "gpu"
+SUMMARY = "no GPU errors in the kernel's log"
+NEEDS = ("gpus", "kernel")
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): (\d{1,3}),")
+# NVIDIA's table of Xid errors: those that mean hardware or driver; all others point at software.
+_HARDWARE = frozenset({48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143})
+
+
+def probe(context: Context) -> Iterator[Result]:
+    """Report the newest Xid of each device and number."""
+    if not list_devices(context) and "no answer" not in context.look("gpus").reason:
+        yield make_void(NAME, "no NVIDIA GPU to look for")
+        return
+    log = context.look("kernel")
+    if log.data is None:
+        yield make_unknown(NAME, SUMMARY, f"the kernel's log is not readable: {log.reason}", ("sudo dmesg | grep Xid",))
+        return
+    lines: dict[tuple[str, str], str] = {}
+    for line in log.data.splitlines():
+        match = _XID.search(line)
+        if match:
+            lines[match[1], match[2]] = line.strip()[:300]
+    hard = [line for (_, number), line in lines.items() if int(number) in _HARDWARE]
+    if hard:
+        fixes = ("drain the node and reset the GPU: sudo nvidia-smi -r", "have it replaced if they come back")
+        yield make_error(NAME, "Xid errors of the hardware since boot", tuple(hard[-5:]), fixes)
+    elif lines:
+        summary = "Xid errors since boot, of the kind that software causes"
+        yield make_warning(NAME, summary, tuple(lines.values())[-5:], ("look at what ran then",))
+    else:
+        yield make_ok(NAME, SUMMARY)
