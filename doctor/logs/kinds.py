@@ -26,8 +26,8 @@ _SHORT_STAT = 164
 """A decode line of 0.5.6 or later has at least 144 bytes and a second record 23: a shorter line cannot hold both."""
 
 _PAGE = 4096
-_EVERY = 512
-"""Batch lines kept for the runtime facts: those of the first page of 4,096 lines, then of every 512th line."""
+_EVERY = 2048
+"""Batch lines kept for the runtime facts: those of the first page of 4,096 lines, then of every 2,048th line."""
 
 _OK = b'" 200 OK'
 _DECODE = b"Decode batch, #"
