@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.commands import add_command_facts, find_launch
@@ -25,6 +25,9 @@ from doctor.launch.flags import load_table
 from doctor.launch.torch_versions import torch_of
 from doctor.redact import clean, shorten
 
+_EPISODES = 8
+"""Starts of one log that are looked at, the last ones; a crash loop repeats itself."""
+
 _WHOLE = 50
 """Fewer fields are an excerpt; the oldest known version has 145 flags."""
 
@@ -40,16 +43,25 @@ class Question(NamedTuple):
 
 
 def diagnose(rules: Sequence[Rule], observations: Observations, question: Question = Question()) -> Report:  # noqa: B008 - frozen
-    """Give the report on what was observed. Raises DoctorError when the given command cannot be read."""
-    episodes = split_episodes(observations.events)
-    report = None
-    for episode in reversed(episodes[-3:]):
-        report = _diagnose_episode(rules, observations, question, episode)
-        if report.root or report.verdict == "healthy":
-            break
-    if report is None or not (report.root or report.verdict == "healthy"):
-        report = _diagnose_episode(rules, observations, question, episodes[-1])
-    return report
+    """Give the report on what was observed. Raises DoctorError when the given command cannot be read.
+
+    The last start in the log is diagnosed, or the last one that says anything; earlier failures are named as context.
+    """
+    episodes = split_episodes(observations.events)[-_EPISODES:]
+    reports = [_diagnose_episode(rules, observations, question, episode) for episode in episodes]
+    telling = [number for number, report in enumerate(reports) if report.root or report.verdict == "healthy"]
+    chosen = telling[-1] if telling else len(reports) - 1
+    earlier = [report.root for report in reports[:chosen] if report.root]
+    return reports[chosen]._replace(diagnoses=(*reports[chosen].diagnoses, *_name_earlier(earlier)))
+
+
+def _name_earlier(roots: Sequence[Diagnosis]) -> Iterator[Diagnosis]:
+    """Say what ended earlier starts, once for each cause."""
+    for rule in dict.fromkeys(root.rule for root in roots):
+        same = [root for root in roots if root.rule == rule]
+        times = f"{len(same)} earlier starts" if len(same) > 1 else "an earlier start"
+        title = f"{times} in this log failed: {same[-1].title}"
+        yield same[-1]._replace(role="context", title=title, times=len(same), fixes=())
 
 
 def _diagnose_episode(

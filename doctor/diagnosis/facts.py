@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise, takewhile, takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.observe import Observations, following_phase
