@@ -7,32 +7,30 @@ from typing import Any, NamedTuple
 
 from doctor.diagnosis.commands import add_command_facts, find_launch
 from doctor.diagnosis.episodes import became_ready, split_episodes
+from doctor.diagnosis.evidence import list_evidence
 from doctor.diagnosis.expressions import fill, holds
 from doctor.diagnosis.facts import Facts, build_facts
 from doctor.diagnosis.findings import Episode, Finding, find_findings
 from doctor.diagnosis.fixes import Bench, build_fixes
-from doctor.diagnosis.match import Hit
 from doctor.diagnosis.missing import list_missing
-from doctor.diagnosis.model import Diagnosis, Evidence, InputFile, Report
+from doctor.diagnosis.model import Diagnosis, InputFile, Report
 from doctor.diagnosis.observe import Observations
 from doctor.diagnosis.public import publish_facts
 from doctor.diagnosis.resolve import Judged, resolve
 from doctor.diagnosis.rule import Rule, Variant
-from doctor.diagnosis.unknown import Unexplained, find_unexplained
+from doctor.diagnosis.unknown import find_unexplained
+from doctor.diagnosis.unrecognised import describe_unexplained
 from doctor.diagnosis.usage_facts import find_usage_facts
 from doctor.diagnosis.versions import recognise_version
 from doctor.launch.flags import load_table
 from doctor.launch.torch_versions import torch_of
-from doctor.redact import clean, shorten
+from doctor.redact import clean
 
 _EPISODES = 8
 """Starts of one log that are looked at, the last ones; a crash loop repeats itself."""
 
 _WHOLE = 50
 """Fewer fields are an excerpt; the oldest known version has 145 flags."""
-
-EVIDENCE_LINES = 6
-"""Evidence lines shown of one finding."""
 
 
 class Question(NamedTuple):
@@ -86,7 +84,7 @@ def _diagnose_episode(
         claimed = [(item.role, hit) for item in judged for hit in item.finding.hits]
         unexplained = find_unexplained(observations.events, episode, claimed, ready=ready)
         if unexplained:
-            diagnoses.insert(0, describe_unexplained(unexplained, facts))
+            diagnoses.insert(0, describe_unexplained(unexplained, facts, rules))
     verdict = find_verdict(diagnoses, observations, facts, ready=ready)
     primary = next((item.finding for item in judged if item.role == "root"), None)
     return Report(
@@ -151,52 +149,6 @@ def choose_words(rule: Rule, facts: Facts) -> Variant:
         variant.why or rule.why,
         variant.confidence or rule.confidence,
         variant.severity or rule.severity,
-    )
-
-
-def list_evidence(finding: Finding) -> tuple[Evidence, ...]:
-    """Give the lines that show the finding, without repeats."""
-    seen: dict[tuple[int, int], Evidence] = {}
-    for hit in finding.hits:
-        if hit.line and len(seen) < EVIDENCE_LINES:
-            seen.setdefault((hit.record.file, hit.line), make_evidence(hit))
-    return tuple(seen.values())
-
-
-def make_evidence(hit: Hit) -> Evidence:
-    """Show one hit's line."""
-    return Evidence(
-        hit.record.file, hit.line, shorten(clean(hit.text.strip())), hit.record.time, hit.record.rank or None
-    )
-
-
-def describe_unexplained(found: Unexplained, facts: Facts) -> Diagnosis:
-    """Say what is known of an exception that no rule covers."""
-    raised, place = found.raised, found.place
-    message = clean(shorten(raised.message.partition("\n")[0], 300))
-    where = (
-        f" in {place.function} ({clean(place.path.rpartition('/sglang/')[2] or place.path)}:{place.line})"
-        if place
-        else ""
-    )
-    record = found.event.record
-    hit = Hit(record, "unknown", raised.line, f"{raised.type}: {raised.message}".partition("\n")[0], {})
-    kind = clean(raised.type)
-    return Diagnosis(
-        "GEN001",
-        "unrecognised-exception",
-        f"{kind}: {message}" if message else kind,
-        "root",
-        "error",
-        "possible",
-        (record.rank,) if record.rank else (),
-        1,
-        f"SGLang stopped with {kind}{where}: {message}" if message else f"SGLang stopped with {kind}{where}.",
-        "No rule knows this exception. It is the first one of the chain that is not merely passed on"
-        + (f", raised during the {facts['phase']} phase." if facts.get("phase") else "."),
-        (make_evidence(hit),),
-        (),
-        "unknown",
     )
 
 

@@ -20,7 +20,8 @@ def list_missing(verdict: str, diagnoses: Sequence[Diagnosis], facts: Facts) -> 
     if not facts.get("log.records"):
         return ["the server's log: doctor explain server.log"]
     if verdict == "failure":
-        return ["the whole log from the server's first line", "the launch command, with --command", _ISSUE]
+        wanted = [] if facts.get("args.model_path") else ["the whole log from the server's first line"]
+        return [*wanted, "the launch command, with --command", _ISSUE]
     if verdict == "unknown":
         return [_NOT_A_LOG]
     return _list_incomplete(diagnoses, facts)

@@ -53,6 +53,8 @@ def _list_lines(report: Report, width: int) -> Iterator[Line]:
     if root:
         yield report.verdict, f"{HEADLINES[report.verdict]}: {root.title}"
         yield from _describe_root(report, root, width)
+        if root.rule == "GEN001":
+            yield from _list_launch(report, width)
     else:
         yield report.verdict, f"{HEADLINES[report.verdict]}: {SUMMARIES[report.verdict]}"
         yield from _list_launch(report, width)
