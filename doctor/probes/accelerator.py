@@ -88,8 +88,8 @@ def explain_unreachable(context: Context) -> Result:
     if "no answer" in reason:
         fix = "look for `NVRM: Xid` in `sudo dmesg`, then reboot: a wedged driver does not recover"
         return make_error(NAME, "the NVIDIA driver does not answer", evidence, (fix,))
-    fixes = ("install the driver (580 or later for SGLang 0.5.12 and later)", "nvidia-smi")
-    return make_error(NAME, "an NVIDIA GPU is there, but its driver does not work", evidence, fixes)
+    fix = "install the driver (580 or later for SGLang 0.5.12 and later), then look at nvidia-smi"
+    return make_error(NAME, "an NVIDIA GPU is there, but its driver does not work", evidence, (fix,))
 
 
 def say_none(context: Context) -> Result:

@@ -44,7 +44,10 @@ def probe(context: Context) -> Iterator[Result]:
     )
     codec = find_version(context, "torchcodec")
     cores = [int(match[1]) for name in answer.data["cores"] if (match := re.search(r"core(\d+)", name))]
-    evidence = (f"loads: {versions}", f"torchcodec {codec or 'is not installed'}, cores for FFmpeg {cores or 'none'}")
+    evidence: tuple[str, ...] = (
+        f"loads: {versions}",
+        f"torchcodec {codec or 'is not installed'}, cores for FFmpeg {cores or 'none'}",
+    )
     evidence += tuple(f"libavutil.so.{row['avutil']}: {row['error']}" for row in broken[:2])
     usable = bool({row["ffmpeg"] for row in found} & set(cores))
     if not needed:

@@ -7,7 +7,7 @@ from typing import Any
 
 from doctor.launch.edits import Edit
 from doctor.probes.base.context import Context
-from doctor.probes.base.devices import list_used
+from doctor.probes.base.devices import list_used, list_visible
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 from doctor.probes.base.stack import find_rows, find_version, read_requirements, write_install
 from doctor.probes.base.versions import split_requirement
@@ -49,7 +49,7 @@ def probe(context: Context) -> Iterator[Result]:
 def is_installed(context: Context, module: str) -> bool:
     """Tell whether a module's distribution is there; `cuda` stands for the start of CUDA itself."""
     if module == "cuda":
-        return context.uses_gpu and bool(context.look("gpus").data)
+        return context.uses_gpu and bool(list_visible(context))
     names = _DISTRIBUTIONS.get(module, (module,))
     return context.look("python").data is None or any(find_rows(context, name) for name in names)
 
@@ -94,7 +94,7 @@ def describe_cuda(error: str) -> Result:
     """Say why CUDA does not start although NVML answers."""
     known = (
         ("802", "the NVSwitch fabric is not up (error 802)", "sudo systemctl restart nvidia-fabricmanager"),
-        ("803", "a libcuda of the container shadows the host's (error 803)", "take /usr/local/cuda/compat out of LD_LIBRARY_PATH"),
+        ("803", "a libcuda of the container shadows the host's (error 803)", "unset LD_LIBRARY_PATH"),
         ("too old", "the driver is too old for this torch", "install driver 580 or later"),
         ("No CUDA GPUs", "CUDA sees no GPU in this environment", "unset CUDA_VISIBLE_DEVICES"),
     )  # fmt: skip

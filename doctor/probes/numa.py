@@ -1,0 +1,108 @@
+"""NUMA nodes and CPU sets: SGLang binds ranks with numactl, which fails where the container forbids it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from doctor.launch.edits import Edit
+from doctor.launch.versions import sort_key
+from doctor.probes.base.context import Context
+from doctor.probes.base.edits import set_variable
+from doctor.probes.base.files import list_names
+from doctor.probes.base.interpreter import which
+from doctor.probes.base.result import Result, make_error, make_ok, make_warning
+
+NAME = "numa"
+GROUP = "host"
+SUMMARY = "ranks may be bound to their NUMA nodes"
+NEEDS = ()
+
+VARIABLE = "SGLANG_NUMA_BIND_V2"
+# Binding by numactl is on by default from here on (srt/utils/numa_utils.py).
+_SINCE = "0.5.10"
+# CAP_SYS_NICE (linux/capability.h), which set_mempolicy needs in containers with Docker's seccomp profile.
+_SYS_NICE = 23
+
+
+def probe(context: Context) -> Iterator[Result]:
+    """Look at nodes, allowed CPUs and what the binding needs."""
+    nodes = [name for name in list_names(context.root, "/sys/devices/system/node") if name[4:].isdecimal()]
+    allowed = read_status(context, "Cpus_allowed_list")
+    memory = read_status(context, "Mems_allowed_list")
+    problems = [*check_binding(context, nodes, memory)] if len(nodes) > 1 else []
+    problems += check_cpus(context)
+    yield from problems
+    if not problems:
+        facts = (("host.numa_nodes", str(len(nodes))), ("host.cpus", str(allowed)))
+        yield make_ok(NAME, f"{len(nodes) or 1} NUMA node(s), CPUs {allowed or '?'}", facts=facts)
+
+
+def read_status(context: Context, field: str) -> str | None:
+    """Return a field of /proc/self/status."""
+    for line in (context.read("/proc/self/status") or "").splitlines():
+        if line.startswith(f"{field}:"):
+            return line.partition(":")[2].strip()
+    return None
+
+
+def check_binding(context: Context, nodes: list[str], memory: str | None) -> Iterator[Result]:
+    """Yield what makes the numactl wrapper end before the scheduler starts (exit code 1, no traceback)."""
+    version = context.launch.table.version if context.launch else "9999"
+    is_on = context.environment.get(VARIABLE, "1").lower() not in ("0", "false")
+    if not is_on or not context.uses_gpu or sort_key(version) < sort_key(_SINCE):
+        return
+    edits: tuple[Edit, ...] = (set_variable(context, VARIABLE, "0"),)
+    fixes = (f"export {VARIABLE}=0", "docker run --cap-add SYS_NICE …")
+    numbers = count_list(memory)
+    evidence = (f"{len(nodes)} NUMA nodes, this process may use memory of node(s) {memory}",)
+    if numbers is not None and numbers < len(nodes):
+        yield make_error(
+            NAME, "numactl would bind ranks to NUMA nodes that this container may not use", evidence, fixes, edits
+        )
+    elif which("numactl", context.environment) and lacks_nice(context):
+        yield make_warning(
+            NAME, "without SYS_NICE numactl may fail and take the scheduler with it", evidence, fixes, edits
+        )
+
+
+def lacks_nice(context: Context) -> bool:
+    """Tell whether a container withholds CAP_SYS_NICE while seccomp filters."""
+    mask = read_status(context, "CapBnd") or ""
+    filtered = read_status(context, "Seccomp") == "2"
+    try:
+        return filtered and not int(mask, 16) >> _SYS_NICE & 1
+    except ValueError:
+        return False
+
+
+def count_list(text: str | None) -> int | None:
+    """Count the numbers of a list such as `0-3,8`; None when it is not one."""
+    total = 0
+    for part in (text or "").split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            return None
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def check_cpus(context: Context) -> Iterator[Result]:
+    """Yield fewer CPUs than ranks: each scheduler is a busy loop."""
+    ranks = context.count("tp_size") * context.count("pp_size") // context.count("nnodes") or 1
+    count = (
+        len(os.sched_getaffinity(0)) if context.root == "/" else count_list(read_status(context, "Cpus_allowed_list"))
+    )
+    quota = read_quota(context)
+    cpus = min(filter(None, (count, quota)), default=None)
+    if cpus is not None and cpus < ranks + 1:
+        summary = f"{cpus:g} CPU(s) for {ranks} rank(s), the tokenizer and the detokenizer: expect stalls"
+        yield make_warning(NAME, summary, (), ("widen the container's --cpus or --cpuset-cpus",))
+
+
+def read_quota(context: Context) -> float | None:
+    """Return the CPUs that the control group's quota allows, None without one."""
+    words = (context.read("/sys/fs/cgroup/cpu.max") or "").split()
+    if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal() and int(words[1]):
+        return int(words[0]) / int(words[1])
+    return None
