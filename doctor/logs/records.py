@@ -78,7 +78,7 @@ _STAMP = b"[20"
 _QUOTE = re.compile(rb"(?:> ?)+")
 _CONTAINER = re.compile(
     rb"""
-    (?P<compose>[\w.-]+\s*\|\s(?=.))                                        # docker compose logs
+    (?P<compose>(?:[\w.-]{0,100}\d\s+|[\w.-]{1,100}\s{2,})\|(?:\s|$))         # docker compose logs, padded names
     | \[(?P<pod>pod/[^\]\s]+)\]\s                                            # kubectl logs --prefix
     | (?P<journal>(?:[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:\d\d:\d\d|20\d\d-\d\d-\d\dT[\d:.+-]+)
         \s[\w.-]+\s[\w./@:-]+?(?:\[\d+\])?:\s)
@@ -109,6 +109,7 @@ _HEAD = re.compile(
     re.VERBOSE,
 )
 _DUMP = re.compile(rb".{0,190}?\bserver_args=(?:ServerArgs\(|\{)")
+_DUMP_END = re.compile(rb"[)}]\s{0,9}(?=\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)")
 """The dump is one line, and what follows it is somebody else's."""
 
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
@@ -187,18 +188,13 @@ def strip_container(line: bytes) -> tuple[str, bytes]:
         if line[:1] == b"[" and not line.startswith((b"[pod/", b"[rank")):
             break
         found = _CONTAINER.match(line)
-        if found is None or (found.lastgroup == "compose" and not _is_compose(line, found)):
+        if found is None:
             break
         name = found[found.lastgroup or 0]
         if found.lastgroup in ("compose", "pod", "ray", "srun", "torch"):
             process = name.decode("utf-8", "replace").strip(" |")
         line = line[found.end() :]
     return process, line
-
-
-def _is_compose(line: bytes, found: re.Match[bytes]) -> bool:
-    """Compose pads service names with blanks before the bar; a Markdown table or nvidia-smi row does not look so."""
-    return line[found.end() : found.end() + 1] != b" " or line[found.end() : found.end() + 4].isspace()
 
 
 def split_pieces(line: bytes) -> list[bytes]:
@@ -212,7 +208,8 @@ def split_pieces(line: bytes) -> list[bytes]:
 def _split_glued(part: bytes) -> list[bytes]:
     if part.startswith(b"[20") and _DUMP.match(part):
         # a dump may quote a time inside a value; only what follows its closing bracket is another record
-        return [part] if not _GLUED.search(part, max(part.rfind(b")"), part.rfind(b"}"))) else _GLUED.split(part)
+        end = _DUMP_END.search(part)
+        return [part[: end.start() + 1], *_GLUED.split(part[end.end() :])] if end else [part]
     return _GLUED.split(part)
 
 
@@ -254,7 +251,7 @@ def _is_warning_end(lines: list[Numbered]) -> bool:
 
 _PARSE = re.compile(
     r"""
-    (?:\[(?P<time>20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?P<tags>(?:\s[^\]\s]+)*)\]\s?
+    (?:\[(?P<time>20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?P<tags>(?:\s[^\[\]\s]+(?:\[\d+\])?)*)\]\s?
      | \[(?P<short>\d\d-\d\d\s\d\d:\d\d:\d\d|\d\d:\d\d:\d\d)(?P<tags2>(?:\s[^\]\s]+)*)\]\s?
      | (?P<iso>20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d+)?)\S*\s?
      | \[gpu=(?P<gpu>\d{1,6})\]\s
