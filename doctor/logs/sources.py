@@ -126,10 +126,13 @@ def _read_chunks(stream: IO[bytes], name: str) -> Iterator[bytes]:
         raise DoctorError(f"{name}: {error.strerror or error}", "check that it is a file and may be read") from error
 
 
+_ENOUGH = 64
+
+
 def _gather(chunks: Iterator[bytes]) -> bytes:
     """Take the first bytes, enough to tell what they are: a slow pipe may bring them one by one."""
     head = b""
-    while len(head) < 8 and (more := next(chunks, b"")):
+    while len(head) < _ENOUGH and (more := next(chunks, b"")):
         head += more
     return head
 
