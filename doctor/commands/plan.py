@@ -42,7 +42,7 @@ def plan(options: argparse.Namespace) -> int:
     Raises DoctorError when nothing could be: the exit code is 2 then.
     """
     answer = make_answer(options)
-    if answer.failure is not None and not (answer.problems or answer.advice.recipes):
+    if answer.failure is not None and not (answer.problems or answer.advice.recipes or answer.advice.remark):
         raise answer.failure
     show = show_json if options.format == "json" else show_text
     show(answer)

@@ -20,7 +20,7 @@ from doctor.diagnosis.resolve import Judged, resolve
 from doctor.diagnosis.rule import Rule, Variant
 from doctor.diagnosis.unknown import find_unexplained
 from doctor.diagnosis.unrecognised import describe_unexplained
-from doctor.diagnosis.usage_facts import find_usage_facts
+from doctor.diagnosis.usage_facts import find_typed_facts, find_usage_facts
 from doctor.diagnosis.versions import recognise_version
 from doctor.launch.flags import load_table
 from doctor.launch.torch_versions import torch_of
@@ -75,6 +75,8 @@ def _diagnose_episode(
         facts = facts.with_values({"torch.version": torch_of(version)})
     if facts.get("usage.raw"):
         facts = facts.with_values(find_usage_facts(facts["usage.raw"], table))
+    if facts.get("usage.raw") and launch:
+        facts = facts.with_values(find_typed_facts(facts, launch.command, table))
     findings = find_findings(rules, observations, facts, episode)
     judged = resolve(findings, observations, episode)
     ready = became_ready(observations.events, episode) is not None

@@ -16,7 +16,7 @@ from doctor.launch.flags import Exact, FlagTable
 from doctor.launch.render import apply_edits
 from doctor.redact import clean
 
-_PLACEHOLDER = re.compile(r"…|/path/to\b|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$")
+_PLACEHOLDER = re.compile(r"…|/path/to\b|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$|^the [a-z]|\bHEAD_IP\b")
 """A value that a person has to fill in: such an edit is shown, but a printed command must run as it is."""
 
 

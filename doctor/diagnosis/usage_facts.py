@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from doctor.launch.flags import Exact, FlagTable, known_versions, load_table
+from doctor.launch.flags import Exact, FlagTable, Prefix, known_versions, load_table
+from doctor.launch.model import Command
 from doctor.launch.removed import find_removed
 from doctor.launch.synonyms import FOREIGN, find_similar
+from doctor.launch.uses import read_uses
 
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<rest>.+)")
 _AMBIGUOUS = re.compile(r"ambiguous option: (?P<flag>\S+) could match (?P<names>.+)")
@@ -18,6 +20,7 @@ _CHOICE = re.compile(
 )
 _TYPE = re.compile(r"argument (?P<flag>\S+): invalid (?P<type>[\w.<>]{1,60}) value: (?P<value>'[^']{0,200}'|\S{1,200})")
 _MISSING = re.compile(r"argument (?P<flag>\S+): expected (?P<wanted>one argument|at least one argument|\d+ arguments?)")
+_EXPLICIT = re.compile(r"argument (?P<flag>\S+): ignored explicit argument (?P<value>'[^']{0,200}')")
 _REQUIRED = re.compile(r"the following arguments are required: (?P<flag>\S+)")
 
 
@@ -25,7 +28,7 @@ def find_usage_facts(message: str, table: FlagTable) -> dict[str, Any]:
     """Read argparse's message; every name starts with `usage.`.
 
     `kind` is misspelt, removed, newer, foreign, underscore, unknown, positional, ambiguous, choice, type,
-    missing-value, required or other.
+    missing-value, required, explicit (a value joined to a switch) or other.
     """
     facts = dict(_read_message(message, table))
     facts.setdefault("kind", "other")
@@ -47,9 +50,12 @@ def _read_message(message: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
             "value": found["value"].strip("'"),
             "type": found["type"],
         }.items()
-        yield "nearest", _as_number(found["value"].strip("'"))
+        yield "nearest", _as_number(found["value"].strip("'"), found["type"])
     elif found := _MISSING.search(message):
         yield from {"kind": "missing-value", "flag": _last_name(found["flag"]), "wanted": found["wanted"]}.items()
+    elif found := _EXPLICIT.search(message):
+        value = found["value"].strip("'")
+        yield from {"kind": "explicit", "flag": _last_name(found["flag"]), "value": value}.items()
     elif found := _REQUIRED.search(message):
         yield from {"kind": "required", "flag": _last_name(found["flag"].rstrip(","))}.items()
 
@@ -113,9 +119,21 @@ def _read_ambiguous(name: str, names: str, table: FlagTable) -> Iterator[tuple[s
 def _read_choice(found: re.Match[str]) -> Iterator[tuple[str, Any]]:
     choices = [choice.strip(" '\")") for choice in found["choices"].split(",") if choice.strip(" '\")")]
     value = found["value"].strip("'")
-    near = find_similar(value, choices)
+    near = _find_choice(value, choices)
     yield from {"kind": "choice", "flag": _last_name(found["flag"]), "value": value, "choices": choices[:40]}.items()
-    yield "nearest", near[0] if near else _by_stem(value, choices)
+    yield "nearest", near
+
+
+_DTYPES = {"fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32"}
+
+
+def _find_choice(value: str, choices: list[str]) -> str | None:
+    """Find the choice that was meant: another name of it, one with letters exchanged, or the most similar."""
+    if _DTYPES.get(value.lower()) in choices:
+        return _DTYPES[value.lower()]
+    exchanged = (choice for choice in choices if sorted(choice) == sorted(value.lower()))
+    near = find_similar(value, choices)
+    return next(exchanged, None) or (near[0] if near else _by_stem(value, choices))
 
 
 def _by_stem(value: str, choices: list[str]) -> str | None:
@@ -129,9 +147,30 @@ def _last_name(flag: str) -> str:
     return flag.rstrip(":").split("/")[0]
 
 
-def _as_number(text: str) -> str | None:
+def _as_number(text: str, kind: str) -> str | None:
+    """Read the number that was meant: in words, with a unit, or (for a fraction) as a percentage."""
     words = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16, "true": 1, "false": 0}
     if text.lower() in words:
         return str(words[text.lower()])
+    if kind == "float":
+        percent = re.fullmatch(r"\s*(\d{1,3})\s*%\s*", text)
+        comma = re.fullmatch(r"\s*(\d{1,9}),(\d{1,9})\s*", text)
+        return f"{int(percent[1]) / 100:g}" if percent else f"{comma[1]}.{comma[2]}" if comma else None
     found = re.match(r"\s*(\d+)", text)
     return found[1] if found else None
+
+
+def find_typed_facts(facts: Mapping[str, Any], command: Command, table: FlagTable) -> dict[str, Any]:
+    """Return what argparse's message leaves out and the user's command shows.
+
+    The value of an ambiguous flag, and the switch in front of a stray `true`.
+    """
+    uses = read_uses(command, table)
+    if facts.get("usage.kind") == "ambiguous":
+        values = (use.values[0].value for use in uses if use.typed == facts.get("usage.flag") and use.values)
+        return {"usage.value": next(values, None)}
+    if facts.get("usage.kind") == "positional":
+        word = facts.get("usage.value")
+        switches = (use for use in uses if isinstance(use.found, Exact | Prefix) and not use.found.flag.takes_value)
+        return {"usage.flag": next((use.typed for use in switches if [v.value for v in use.values] == [word]), None)}
+    return {}
