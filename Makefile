@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint rules docs drift bench wheel clean help
+.PHONY: demo test lint rules docs drift bench wheel e2e clean help
 
 help:
 	@echo "make demo   set up and diagnose a shipped real log"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs   write docs/rules/ from the rules"
 	@echo "make drift  look for the literals of rules in nine SGLang wheels (downloads them)"
 	@echo "make bench  compare with ripgrep (needs rg)"
+	@echo "make e2e    install a real SGLang (7 GB, once), break it and try the corrected commands; E2E=quick tries five"
 	@echo "make wheel  build the wheel and try it outside the repository"
 
 $(READY): pyproject.toml
@@ -53,6 +54,10 @@ bench: $(READY)
 
 wheel: $(READY)
 	sh tools/try_wheel.sh $(PYTHON)
+
+e2e: $(READY)
+	sh tools/e2e_install.sh
+	PROOF=docs/proof.md $(BIN)/python -m pytest tests/e2e -m '$(if $(filter quick,$(E2E)),e2e and quick,e2e)' $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,80 @@
+"""The record of what the corrected commands did, as docs/proof.md."""
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+CPU = "--device cpu --host 127.0.0.1 --port PORT --max-total-tokens 4096"
+HEAD = """\
+# Corrected commands, tried on a real server
+
+Written by `make e2e`. For every row a real SGLang 0.5.23 was started on a machine without a GPU with the command on
+the left; its log and the command went to `doctor explain LOG --command COMMAND --format json`; the first command that
+came back was started too. "ready" means that the server generated a token.
+
+{works} of {all} corrected commands work ({share} %).
+
+`…` stands for `{cpu}`, `tiny` for a random two-layer Llama, `DIR` for a folder without the named file.
+
+| Fault | Command | SGLang said | After | The doctor said | Corrected command | Then |
+|---|---|---|---|---|---|---|
+"""
+
+
+class Row(NamedTuple):
+    """One fault: what SGLang said after `seconds`, what the doctor made of it, and what the new command did."""
+
+    name: str
+    command: str
+    said: str
+    seconds: float
+    diagnosis: str
+    corrected: str
+    result: str
+    works: bool
+
+
+class Places(NamedTuple):
+    """What differs from run to run and is replaced in the page."""
+
+    model: str
+    folder: str
+    port: str
+
+
+def shorten(text: str, places: Places) -> str:
+    """Replace paths and ports; what all commands share becomes `…`."""
+    text = text.replace(places.model, "tiny").replace(places.folder, "DIR")
+    text = text.replace(places.port, "PORT")
+    text = re.sub(r"(?<=--port )[1-6]\d{3,4}\b", "OTHER-PORT", text)
+    text = re.sub(r"(?<=127\.0\.0\.1:)\d{4,5}", "RENDEZVOUS", text)
+    return text.replace(CPU, "…")
+
+
+def write_proof(rows: Sequence[Row], order: Sequence[str]) -> None:
+    """Write the page where PROOF says, when every fault was tried."""
+    target = os.environ.get("PROOF")
+    if not target or {row.name for row in rows} != set(order):
+        return
+    works = sum(row.works for row in rows)
+    share = 100 * works // len(rows)
+    head = HEAD.format(works=works, all=len(rows), share=share, cpu=CPU)
+    lines = [render_row(row) for row in sorted(rows, key=lambda row: order.index(row.name))]
+    with contextlib.suppress(FileNotFoundError):
+        Path(target).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def render_row(row: Row) -> str:
+    cells = (
+        row.name,
+        f"`{row.command}`",
+        f"`{row.said}`",
+        f"{row.seconds:.0f} s",
+        row.diagnosis,
+        f"`{row.corrected}`" if row.corrected else "none",
+        row.result,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
