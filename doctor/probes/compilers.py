@@ -22,7 +22,10 @@ NEEDS = ("gpus", "python")
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
 # First CUDA that compiles for a capability (CUDA release notes): 12.8 for Blackwell, 11.8 for Hopper and Ada.
 _FIRST_NVCC = ((100, (12, 8)), (89, (11, 8)))
-_LIBCUDA = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib", "/usr/local/cuda/compat", "/usr/local/nvidia/lib64")  # fmt: skip
+_LIBCUDA = (
+    *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"),
+    *("/usr/lib/wsl/lib", "/usr/local/cuda/compat", "/usr/local/nvidia/lib64"),
+)
 
 
 def probe(context: Context) -> Iterator[Result]:

@@ -17,8 +17,8 @@ NEEDS = ()
 
 Limits = Mapping[str, int]
 # A server of one rank failed at 64 open files with "Too many open files" (recorded, 0.5.23); each rank and each
-# connection needs more. SGLang itself asks for 65535 (srt/utils/common.py set_ulimit) as far as the hard limit lets it.
-_FILES, _FILES_WANTED = 1024, 65535
+# connection needs more. SGLang raises the soft limit to 65535 as far as the hard one lets it (srt/utils/common.py).
+_FILES = 1024
 _THREADS = 4096
 
 
@@ -65,8 +65,6 @@ def check_files(limits: Limits) -> Iterator[Result]:
         yield make_error(NAME, f"at most {hard} open files: the server needs {_FILES} and more", (), fixes[1:])
     elif is_below(soft, _FILES):
         yield make_warning(NAME, f"{soft} open files: SGLang raises that itself, other programs do not", (), fixes)
-    elif is_below(hard, _FILES_WANTED):
-        yield make_warning(NAME, f"{hard} open files at most, SGLang asks for {_FILES_WANTED}", (), fixes[1:])
 
 
 def check_threads(limits: Limits) -> Iterator[Result]:

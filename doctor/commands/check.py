@@ -1,0 +1,135 @@
+"""`doctor check`: look at the machine, the Python stack and the launch before the server is started."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from doctor.errors import DoctorError
+from doctor.launch.model import Command
+from doctor.probes.base.children import start_clock
+from doctor.probes.base.context import Answer, Context
+from doctor.probes.base.edits import correct_command
+from doctor.probes.base.interpreter import find_interpreter
+from doctor.probes.base.launch import find_snapshot, list_model_places, make_launch, overlay, read_command
+from doctor.probes.base.runner import PROBE_SECONDS, Probe, choose_probes, list_probes, observe, run_probes
+from doctor.probes.base.stack import find_version
+from doctor.redact import clean
+from doctor.report.check_report import (
+    CheckReport,
+    clean_result,
+    compare,
+    exit_code,
+    load_renderer,
+    summarise,
+    to_data,
+)
+from doctor.report.check_target import find_target
+
+OBSERVE_SECONDS = 18.0
+"""For everything that waits for a child; with the probes' own time the whole stays under 30 s."""
+
+_MAX_SAVED = 8 << 20
+
+
+def check(options: argparse.Namespace) -> int:
+    """Run the subcommand; 1 when there is a problem at or above --fail-on.
+
+    Raises DoctorError for a launch that cannot be read, unknown probe names and unusable files.
+    """
+    if not sys.platform.startswith("linux"):
+        raise DoctorError("doctor check works on Linux only", "doctor explain, plan and rule work here")
+    chosen = choose_probes(split_names(options.only), split_names(options.skip))
+    if options.list:
+        sys.stdout.write("".join(f"{probe.GROUP:<9}{probe.NAME:<17}{probe.SUMMARY}\n" for probe in list_probes()))
+        return 0
+    saved = read_saved(options.compare) if options.compare else None
+    report = examine(options, chosen)
+    if saved is not None:
+        report = report._replace(differences=compare(saved, report))
+    if options.save:
+        write_saved(options.save, report)
+    sys.stdout.write(load_renderer(options.format).render(report, find_target(sys.stdout, os.environ)))
+    print(f"doctor: {summarise(report)} ({report.seconds:.1f} s)", file=sys.stderr)
+    return exit_code(report, options.fail_on)
+
+
+def split_names(values: list[str]) -> list[str]:
+    """Split `--only a,b --only c`."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def examine(options: argparse.Namespace, chosen: list[Probe]) -> CheckReport:
+    """Observe, judge, and put the report together."""
+    begin = time.monotonic()
+    command = read_command(options.launch, options.model)
+    environment = overlay(os.environ, command)
+    python = find_interpreter(options.python, command, environment)
+    launch = make_launch(command, None, environment) if command else None
+    clock = start_clock(OBSERVE_SECONDS)
+    context = Context("/", environment, python, launch, None, options.online, clock, {})
+    try:
+        observed = observe({need for probe in chosen for need in probe.NEEDS}, context)
+        context = settle(context, command, observed)
+        results = run_probes(chosen, context)
+    except KeyboardInterrupt:
+        clock.stop.set()  # children are in groups of their own, so that Ctrl-C did not reach them
+        time.sleep(0.2)
+        raise
+    corrected = correct_command(context.launch, results)
+    return CheckReport(
+        tuple(clean_result(result) for result in results),
+        {probe.NAME: probe.GROUP for probe in chosen},
+        clean(f"{python.path} ({python.origin})" if python.path else python.origin),
+        clean(find_version(context, "sglang") or ""),
+        clean(command.text) if command else None,
+        clean(corrected) if corrected else None,
+        time.monotonic() - begin,
+    )
+
+
+def settle(context: Context, command: Command | None, observed: Mapping[str, Answer]) -> Context:
+    """Return the context with what the observers brought: flags of the installed version, and the model's folder."""
+    clock = context.clock._replace(deadline=time.monotonic() + PROBE_SECONDS)
+    context = context._replace(observed=observed, clock=clock)
+    launch = make_launch(command, find_version(context, "sglang"), context.environment) if command else None
+    return context._replace(launch=launch, model=find_model(context))
+
+
+def find_model(context: Context) -> str | None:
+    """Return the model's folder or file when a child could look at it: the path itself, else its place in the cache."""
+    found = context.look("paths").data or {}
+    places = list_model_places(context.launch, context.environment)
+    for number, path in enumerate(places):
+        if found.get(path, {}).get("exists"):
+            return path if number == 0 else find_snapshot(path)
+    return None
+
+
+def read_saved(path: str) -> Mapping[str, Any]:
+    """Read a saved check; raises DoctorError when it is none."""
+    hint = "write one with: doctor check --save FILE"
+    try:
+        with open(path, "rb") as stream:
+            data = json.loads(stream.read(_MAX_SAVED + 1)[: _MAX_SAVED + 1])
+    except OSError as error:
+        raise DoctorError(f"{path}: {error.strerror or error}", hint) from error
+    except (ValueError, RecursionError) as error:
+        raise DoctorError(f"{path} is not a saved check", hint) from error
+    if not isinstance(data, dict) or "results" not in data:
+        raise DoctorError(f"{path} is not a saved check", hint)
+    return data
+
+
+def write_saved(path: str, report: CheckReport) -> None:
+    """Write the check; raises DoctorError when that fails."""
+    try:
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(to_data(report), stream, indent=1)
+    except OSError as error:
+        raise DoctorError(f"--save {path}: {error.strerror or error}") from error
