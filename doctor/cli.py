@@ -16,6 +16,15 @@ examples:
   doctor explain --response answer.json --command "sglang serve --model-path MODEL"
   doctor explain issue.md --format markdown
 """
+_CHECK_EXAMPLES = """\
+examples:
+  doctor check
+  doctor check -- sglang serve --model-path /models/Qwen3-32B --tp 2
+  doctor check --python /srv/venv -- --model-path /models/Qwen3-32B
+  doctor check --format markdown > environment.md
+  doctor check --save good.json       (on the machine that works)
+  doctor check --compare good.json    (on the one that fails)
+"""
 _PLAN_EXAMPLES = """\
 examples:
   doctor plan /models/Qwen3-32B -- --tp 2 --context-length 32768
@@ -30,6 +39,7 @@ examples:
 """
 _EXAMPLES = """\
 examples:
+  doctor check -- COMMAND              find before the launch what would end it
   doctor explain server.log            name the cause of a failed launch, and a command that works
   doctor plan MODEL_DIR -- --tp 2      say whether it will fit before an hour of loading
   doctor rule GPU001                   read what a finding means, offline
@@ -51,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sglang-doctor {__version__}")
     commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    _add_check(commands)
     _add_explain(commands)
     _add_plan(commands)
     _add_rule(commands)
@@ -64,6 +75,35 @@ def _parser(
     if commands is None:
         return argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
     return commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "look at the machine, the Python stack and the launch before the server is started"
+    parser = _parser(
+        commands,
+        name="check",
+        help=summary,
+        description=summary.capitalize() + ".",
+        epilog=_CHECK_EXAMPLES,
+        usage="doctor check [options] [-- LAUNCH COMMAND]",
+    )
+    parser.add_argument("--model", metavar="DIR", help="check for the plainest launch of this model")
+    parser.add_argument("--python", metavar="PATH", help="the interpreter, or its venv (default: the launch's own)")
+    parser.add_argument("--only", metavar="NAMES", action="append", default=[], help="only these probes or groups")
+    parser.add_argument("--skip", metavar="NAMES", action="append", default=[], help="without these probes or groups")
+    parser.add_argument("--list", action="store_true", help="list the probes by group")
+    parser.add_argument("--online", action="store_true", help="also ask whether the model hub answers")
+    parser.add_argument("--save", metavar="FILE", help="also write the check to a file, to be compared with")
+    parser.add_argument("--compare", metavar="FILE", help="say what differs from a saved check")
+    parser.add_argument(
+        "--format", choices=("text", "json", "markdown", "junit"), default="text", help="output format (default: text)"
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "never"),
+        default="error",
+        help="lowest severity that gives exit code 1 (default: error)",
+    )
 
 
 def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -154,6 +194,10 @@ def main(arguments: list[str]) -> int:
     own, launch = split_launch(arguments)
     options = build_parser().parse_args(own)
     options.launch = launch
+    if options.subcommand == "check":
+        from doctor.commands.check import check
+
+        return check(options)
     if options.subcommand == "explain":
         from doctor.commands.explain import explain
 
