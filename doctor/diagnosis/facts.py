@@ -79,7 +79,8 @@ def build_facts(observations: Observations) -> Facts:
             facts["usage.raw"] = Fact(event.message, event.record)
             facts["usage.options"] = Fact(event.options, event.record)
         elif isinstance(event, CodecProbe):
-            facts["codec.missing"] = Fact(list(event.missing), event.record)
+            known = facts["codec.missing"].value if "codec.missing" in facts else []
+            facts["codec.missing"] = Fact(list(dict.fromkeys([*known, *event.missing])), event.record)
             facts.setdefault("torch.version", Fact(event.torch, event.record))
     _add_offload(facts, [event for event in events if isinstance(event, OffloadStep)])
     _add_deaths(facts, events)

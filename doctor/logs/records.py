@@ -112,6 +112,8 @@ _DUMP = re.compile(rb".{0,190}?\bserver_args=(?:ServerArgs\(|\{)")
 _DUMP_END = re.compile(rb"[)}]\s{0,9}(?=\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)")
 """The dump is one line, and what follows it is somebody else's."""
 
+_LOG_START = re.compile(rb"\[20\d\d-|Traceback \(most recent|usage: |/\S+\.py:\d+: ")
+
 _CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
 
 
@@ -122,6 +124,7 @@ class RecordReader:
         self._open: dict[str, list[Numbered]] = {}
         self._last: dict[str, int] = {}
         self._size = 0
+        self._indent: bytes | None = None
 
     def feed(self, lines: Iterable[Numbered]) -> Iterator[RawRecord]:
         """Yield the records that these lines complete."""
@@ -131,12 +134,19 @@ class RecordReader:
             elif line is ECHO:
                 yield from self._start("", number, line)
             else:
-                process, rest = strip_container(line)
+                process, rest = strip_container(self._strip_indent(line))
                 for piece in split_pieces(rest):
                     if len(piece) < len(line) and is_request_echo(piece):
                         yield from self._start(process, number, ECHO)
                         break  # a prompt may quote a time, so nothing after it on this line can be told from it
                     yield from self._add(process, number, piece)
+
+    def _strip_indent(self, line: bytes) -> bytes:
+        """Take off the indentation of a log that was pasted into an indented block; its first line tells."""
+        if self._indent is None and line.strip():
+            bare = line.lstrip(b" \t")
+            self._indent = line[: len(line) - len(bare)] if _LOG_START.match(bare) else b""
+        return line.removeprefix(self._indent or b"")
 
     def finish(self) -> Iterator[RawRecord]:
         """Yield what is still open at the end of the input."""

@@ -9,16 +9,24 @@ from collections.abc import Iterator
 from doctor.logs.events.types import ExceptionEvent, Frame, Raised
 from doctor.logs.records import Record
 
-KEYWORDS = (b"Traceback (most recent call last)", b"Error", b"Exception", b"Interrupt", b'  File "')
+KEYWORDS = (
+    b"Traceback (most recent call last)",
+    b"Error",
+    b"Exception",
+    b"Interrupt",
+    b"SystemExit",
+    b"OutOfResources",
+    b'  File "',
+)
 
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "([^"]{1,500})", line (\d{1,9}), in (\S{1,200})')
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::\s+(?P<message>.*)|:?\s*)$")
 _LOOSE = re.compile(
-    r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*(?:Exception|[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources)))"
+    r"(?:E\s+)?(?P<type>(?:[A-Za-z_]\w*\.)*(?:Exception|(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit)|OutOfResources)))"
     r":(?:\s+(?P<message>.*))?$"
 )
-_INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|OutOfResources)):\s")
+_INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|OutOfResources)):\s")
 _GROUP = re.compile(r"^ {0,8}[|+] ?")
 _LINKS = {
     "The above exception was the direct cause of the following exception:": "cause",

@@ -34,7 +34,7 @@ _MARKS: tuple[tuple[str, str, str], ...] = (
     ("Received sigquit from a child process", "shutdown", "crash"),
     ("SIGQUIT received", "shutdown", "crash"),
 )
-_CAPTURE = re.compile(r"^Capture .{1,60}?(begin|end)\b")
+_CAPTURE = re.compile(r"^Capture .{1,60}?\b(begin|end)\b")
 
 KEYWORDS = (*(text.encode() for text, _, _ in _MARKS), b"Capture ")
 
