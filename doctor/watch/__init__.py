@@ -1,0 +1,1 @@
+"""`doctor run`: supervise a server from outside, observe, decide, collect evidence, explain."""
