@@ -115,7 +115,6 @@ class Observer:
         self._batch = next(parser for parser in index.parsers if parser.name == "batch")
         self._index = index
         self._keepers: dict[type, _Keeper] = {}
-        self._order: list[Event] = []
         self._hits: dict[tuple[int, int], _HitKeeper] = {}
         self._files: list[str] = []
         self._records: list[int] = []
