@@ -54,9 +54,20 @@ def check(options: argparse.Namespace) -> int:
         report = report._replace(differences=compare(saved, report))
     if options.save:
         write_saved(options.save, report)
-    sys.stdout.write(load_renderer(options.format).render(report, find_target(sys.stdout, os.environ)))
+    write_out(load_renderer(options.format).render(report, find_target(sys.stdout, os.environ)))
     print(f"doctor: {summarise(report)} ({report.seconds:.1f} s)", file=sys.stderr)
     return exit_code(report, options.fail_on)
+
+
+def write_out(text: str) -> None:
+    """Write the body; raises DoctorError when the file behind stdout takes no more (a full disk)."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DoctorError(f"standard output: {error.strerror or error}") from error
 
 
 def split_names(values: list[str]) -> list[str]:

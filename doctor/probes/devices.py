@@ -97,7 +97,7 @@ def check_partition(device: Device, who: str) -> Iterator[Result]:
     mig = device.raw.get("mig")
     if isinstance(mig, list) and mig[:1] == [1]:
         slices = ", ".join(device.raw.get("mig_devices") or ()) or "none"
-        fixes = ("CUDA_VISIBLE_DEVICES=MIG-… (one slice; tensor parallelism over slices does not work)",)
+        fixes = ("CUDA_VISIBLE_DEVICES=MIG-... (one slice; tensor parallelism over slices does not work)",)
         yield make_warning(NAME, f"{who} is divided by MIG; slices: {slices}", (), fixes)
     links, up = device.raw.get("links") or 0, device.raw.get("links_up") or 0
     if links and 0 < up < links:

@@ -53,7 +53,7 @@ def check_binding(context: Context, nodes: list[str], memory: str | None) -> Ite
     if not is_on or not context.uses_gpu or sort_key(version) < sort_key(_SINCE):
         return
     edits: tuple[Edit, ...] = (set_variable(context, VARIABLE, "0"),)
-    fixes = (f"export {VARIABLE}=0", "docker run --cap-add SYS_NICE …")
+    fixes = (f"export {VARIABLE}=0", "docker run --cap-add SYS_NICE ...")
     numbers = count_list(memory)
     evidence = (f"{len(nodes)} NUMA nodes, this process may use memory of node(s) {memory}",)
     if numbers is not None and numbers < len(nodes):

@@ -115,7 +115,7 @@ def describe_wrong(context: Context, sglang: str, vital: list[Pin], others: list
     if vital:
         index = find_wheel_index(context) if any(pin.name.startswith("torch") for pin in vital) else ""
         fixes = write_install(context, *(pin.wish for pin in vital), index=index)
-        names = ", ".join(pin.state for pin in vital[:3]) + (" …" if len(vital) > 3 else "")
+        names = ", ".join(pin.state for pin in vital[:3]) + (" ..." if len(vital) > 3 else "")
         summary = f"sglang {sglang} needs other versions: {names}"
         yield make_error(NAME, summary, tuple(pin.state for pin in vital[:12]), fixes)._replace(facts=facts)
     if others:

@@ -59,7 +59,7 @@ def explain_bind(address: str, port: int, why: str) -> Result:
     if "in use" in why.lower():
         fixes = (f"sudo ss -ltnp sport = :{port}", "choose another port on every node")
         return make_error(NAME, f"--dist-init-addr: port {port} is taken on this node", (why,), fixes)
-    fixes = ("ip -brief address", "give an address of node 0; other nodes need --node-rank 1, 2, …")
+    fixes = ("ip -brief address", "give an address of node 0; other nodes need --node-rank 1, 2, ...")
     return make_error(
         NAME, f"--dist-init-addr: {address} is not an address of this node, which is node 0", (why,), fixes
     )

@@ -24,7 +24,7 @@ def find_interpreter(given: str | None, command: Command | None, environment: Ma
     if command is not None:
         if is_in_container(command):
             return Interpreter(
-                None, "the launch runs in a container: run the check inside it (docker run … doctor check -- …)"
+                None, "the launch runs in a container: run the check inside it (docker run ... doctor check -- ...)"
             )
         found = find_in_command(command, environment)
         if found is not None:

@@ -29,7 +29,8 @@ def observe_gpus(context: Context) -> Answer:
         devices = [row["device"] for row in rows[1:] if isinstance(row.get("device"), dict)]
         return Answer({**rows[0], "devices": devices, "source": "NVML"}, done.trouble)
     second = ask_smi(context)
-    return Answer(second.data, f"NVML: {done.trouble}; nvidia-smi: {second.reason}")
+    first = "its library is not here" if "Library Not Found" in done.err else done.trouble
+    return Answer(second.data, f"NVML: {first}; nvidia-smi: {second.reason or 'answers'}")
 
 
 def ask_smi(context: Context) -> Answer:
