@@ -98,5 +98,5 @@ def _fence(text: str) -> Iterator[str]:
 
 def _escape(text: str) -> str:
     """Keep text from a log from becoming markup, mentions or links."""
-    text = re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
+    text = re.sub(r"([\\`*_<>\[\]|#~&])", r"\\\1", " ".join(text.splitlines()))
     return re.sub(r"@(?=\w)", "@\u200b", text)

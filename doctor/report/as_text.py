@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from doctor.diagnosis.model import Diagnosis, Fix, Report
+from doctor.redact import flatten
 from doctor.report.interface import Target
 from doctor.report.words import HEADLINES, SUMMARIES, describe_edit, describe_launch, describe_place, locate
 
@@ -51,7 +52,7 @@ def _colour(lines: list[Line]) -> str:
 def _list_lines(report: Report, width: int) -> Iterator[Line]:
     root = report.root
     if root:
-        yield report.verdict, f"{HEADLINES[report.verdict]}: {root.title}"
+        yield report.verdict, f"{HEADLINES[report.verdict]}: {flatten(root.title)}"
         yield from _describe_root(report, root, width)
         if root.rule == "GEN001":
             yield from _list_launch(report, width)

@@ -8,7 +8,7 @@ from doctor.logs.fences import FenceFilter
 from doctor.logs.kinds import ECHO
 from tests.logs.helpers import list_messages, read_records
 
-LOG = "[2026-04-24 06:29:19 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File \"x.py\", line 1, in f\nValueError: bad\n"
+LOG = '[2026-04-24 06:29:19 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: bad\n'
 
 
 def keep(text: str, name: str = "issue.md") -> list[str]:
@@ -18,7 +18,11 @@ def keep(text: str, name: str = "issue.md") -> list[str]:
 
 
 def test_fenced_log_is_kept_and_prose_is_dropped() -> None:
-    assert keep("### Bug\nI get CUDA out of memory\n```text\nline\n\nother\n```\nThanks! RuntimeError is bad\n") == ["line", "", "other"]
+    assert keep("### Bug\nI get CUDA out of memory\n```text\nline\n\nother\n```\nThanks! RuntimeError is bad\n") == [
+        "line",
+        "",
+        "other",
+    ]
 
 
 def test_lines_keep_their_numbers() -> None:
@@ -28,7 +32,17 @@ def test_lines_keep_their_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("opening", "closing"),
-    [("```", "```"), ("```shell", "```"), ("~~~", "~~~"), ("````", "````"), ("````", "``````"), ("- ```", "  ```"), ("   ```python", "   ```"), ("> ```", "> ```"), ("``` ", "```  ")],
+    [
+        ("```", "```"),
+        ("```shell", "```"),
+        ("~~~", "~~~"),
+        ("````", "````"),
+        ("````", "``````"),
+        ("- ```", "  ```"),
+        ("   ```python", "   ```"),
+        ("> ```", "> ```"),
+        ("``` ", "```  "),
+    ],
 )
 def test_fences_of_every_kind(opening: str, closing: str) -> None:
     assert keep(f"prose\n{opening}\nlog\n{closing}\nprose\n") == ["log"]
@@ -65,7 +79,9 @@ def test_log_line_outside_of_fences_is_kept(line: str) -> None:
 
 
 def test_log_without_fences_goes_on_while_indented() -> None:
-    assert keep("Hello\nTraceback (most recent call last):\n  File \"x\", line 1, in f\n    f()\nValueError: bad\nWhat now?") == [
+    assert keep(
+        'Hello\nTraceback (most recent call last):\n  File "x", line 1, in f\n    f()\nValueError: bad\nWhat now?'
+    ) == [
         "Traceback (most recent call last):",
         '  File "x", line 1, in f',
         "    f()",
@@ -73,7 +89,16 @@ def test_log_without_fences_goes_on_while_indented() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["I see a RuntimeError when I start it", "    indented prose", "Error happens always", "python is slow", "| RuntimeError: x | table |"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "I see a RuntimeError when I start it",
+        "    indented prose",
+        "Error happens always",
+        "python is slow",
+        "| RuntimeError: x | table |",
+    ],
+)
 def test_prose_that_talks_of_errors_is_dropped(line: str) -> None:
     assert keep(f"Hello\n{line}\n") == []
 
@@ -104,7 +129,9 @@ def test_two_fences_are_two_logs() -> None:
     assert list_messages("```\n[2026-04-24 06:29:19] a\n```\nand\n```\n[2026-04-24 06:29:20] b\n```\n") == ["a", "b"]
 
 
-FRAGMENTS = st.sampled_from(["```", "````", "~~~", "> ```", "```text", "prose", "[2026-04-24 06:29:19] x", "  File", "ValueError: x", ""])
+FRAGMENTS = st.sampled_from(
+    ["```", "````", "~~~", "> ```", "```text", "prose", "[2026-04-24 06:29:19] x", "  File", "ValueError: x", ""]
+)
 
 
 @given(st.lists(FRAGMENTS, max_size=30), st.integers(1, 7), st.sampled_from(["issue.md", "server.log"]))

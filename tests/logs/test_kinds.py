@@ -8,7 +8,10 @@ from doctor.logs.kinds import _EVERY, _PAGE, ECHO, Routed, Router, is_request_ec
 from doctor.logs.lines import Block
 
 STAMP = b"[2026-04-24 06:29:19 TP0] "
-DECODE = STAMP + b"Decode batch, #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0"
+DECODE = (
+    STAMP
+    + b"Decode batch, #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0"
+)
 ACCESS = b'[2026-04-24 06:29:19] INFO:     127.0.0.1:52000 - "POST /generate HTTP/1.1" 200 OK'
 ERRORS = (
     b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
@@ -21,11 +24,16 @@ def route(*lines: bytes, first: int = 1) -> Routed:
 
 
 BATCH_LINES = {
-    "0.4.6": STAMP + b"Prefill batch. #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0",
-    "0.4.10 with a comma at the end": STAMP + b"Decode batch. #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0, ",
-    "0.5.4 numbered": STAMP + b"Decode batch [1200], #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0, ",
-    "0.5.6": STAMP + b"Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, ",
-    "0.5.12": STAMP + b"Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): 0.00",
+    "0.4.6": STAMP
+    + b"Prefill batch. #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0",
+    "0.4.10 with a comma at the end": STAMP
+    + b"Decode batch. #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0, ",
+    "0.5.4 numbered": STAMP
+    + b"Decode batch [1200], #running-req: 1, #token: 40, token usage: 0.00, cuda graph: True, gen throughput (token/s): 5.33, #queue-req: 0, ",
+    "0.5.6": STAMP
+    + b"Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, ",
+    "0.5.12": STAMP
+    + b"Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): 0.00",
     "0.5.23": DECODE,
     "two ranks, milliseconds": DECODE.replace(b":19 TP0", b":19.123 DP1 PP0 TP3"),
     "compose": b"sglang-1  | " + DECODE,
@@ -38,7 +46,14 @@ def test_batch_line_of_every_version_is_set_aside_and_kept_for_figures(line: byt
     assert route(line) == Routed([], [(1, line)], 1, 0)
 
 
-@pytest.mark.parametrize("line", [ACCESS, b'INFO:     10.0.0.1:1 - "GET /health HTTP/1.1" 200 OK', b'sglang-1  | INFO:     10.0.0.1:1 - "GET /health HTTP/1.1" 200 OK'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ACCESS,
+        b'INFO:     10.0.0.1:1 - "GET /health HTTP/1.1" 200 OK',
+        b'sglang-1  | INFO:     10.0.0.1:1 - "GET /health HTTP/1.1" 200 OK',
+    ],
+)
 def test_access_line_with_200_is_set_aside(line: bytes) -> None:
     assert route(line) == Routed([], [], 0, 1)
 
@@ -67,12 +82,20 @@ def test_line_that_may_hold_something_else_is_passed_on(line: bytes) -> None:
 ECHOES = {
     "0.4.6": b"[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='" + ERRORS + b"', sampling_params={})",
     "finished": b"[2026-04-24 06:29:19] Finish: obj=GenerateReqInput(rid='1'), out={'text': '" + ERRORS + b"'}",
-    "chat": b"[2026-04-24 06:29:19] Receive OpenAI: obj=ChatCompletionRequest(messages=[{'content': '" + ERRORS + b"'}])",
-    "json": b'[2026-04-24 06:29:19] {"timestamp": "2026-04-24T06:29:19", "event": "request.received", "text": "' + ERRORS + b'"}',
+    "chat": b"[2026-04-24 06:29:19] Receive OpenAI: obj=ChatCompletionRequest(messages=[{'content': '"
+    + ERRORS
+    + b"'}])",
+    "json": b'[2026-04-24 06:29:19] {"timestamp": "2026-04-24T06:29:19", "event": "request.received", "text": "'
+    + ERRORS
+    + b'"}',
     "compact json": b'{"timestamp":"2026-04-24T06:29:19","event":"request.finished","out":"' + ERRORS + b'"}',
     "short": b"[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='Killed')",
-    "behind a container": b"sglang-decode-0-7f9c  | [2026-04-24 06:29:19 DP0 TP0] Receive: obj=GenerateReqInput(text='" + ERRORS + b"')",
-    "quoting records": b"[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='[2026-04-24 06:29:18] Killed [2026-04-24 06:29:18 TP0] " + ERRORS + b"')",
+    "behind a container": b"sglang-decode-0-7f9c  | [2026-04-24 06:29:19 DP0 TP0] Receive: obj=GenerateReqInput(text='"
+    + ERRORS
+    + b"')",
+    "quoting records": b"[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='[2026-04-24 06:29:18] Killed [2026-04-24 06:29:18 TP0] "
+    + ERRORS
+    + b"')",
     "quoting a batch line": b"[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='" + DECODE + b"')",
 }
 
@@ -99,7 +122,17 @@ def test_is_request_echo_near_miss() -> None:
 
 
 LINES = st.sampled_from(
-    [DECODE, *BATCH_LINES.values(), *ECHOES.values(), ACCESS, DECODE + STAMP + b"Killed", STAMP + b"Killed", b"", b"Decode batch, #", b"x" * 24 + b'" 200 OK']
+    [
+        DECODE,
+        *BATCH_LINES.values(),
+        *ECHOES.values(),
+        ACCESS,
+        DECODE + STAMP + b"Killed",
+        STAMP + b"Killed",
+        b"",
+        b"Decode batch, #",
+        b"x" * 24 + b'" 200 OK',
+    ]
 )
 
 
@@ -129,4 +162,7 @@ def test_batch_line_with_a_record_at_its_end_is_found_on_the_fast_way() -> None:
     router = Router()
     router.route(Block(1, [DECODE] * (_PAGE - 1)))
     glued = DECODE + b"[2026-04-24 06:29:20] Killed"
-    assert router.route(Block(_PAGE, [DECODE, glued, ACCESS, b"Killed"])).others == [(_PAGE + 1, glued), (_PAGE + 3, b"Killed")]
+    assert router.route(Block(_PAGE, [DECODE, glued, ACCESS, b"Killed"])).others == [
+        (_PAGE + 1, glued),
+        (_PAGE + 3, b"Killed"),
+    ]

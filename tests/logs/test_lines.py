@@ -5,7 +5,22 @@ from hypothesis import example, given, settings
 
 from doctor.logs.lines import MAX_LINE, LineCutter, clean_bytes, read_blocks
 
-PIECES = st.sampled_from([b"\n", b"\r", b"\r\n", b"\0", b"\x1b[1;33m", b"\x1b[", b"\x1b", b"[20", b"[2026-04-24 06:29:19] x", b"a", b"\xff", b"\xe2\x80"])
+PIECES = st.sampled_from(
+    [
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\0",
+        b"\x1b[1;33m",
+        b"\x1b[",
+        b"\x1b",
+        b"[20",
+        b"[2026-04-24 06:29:19] x",
+        b"a",
+        b"\xff",
+        b"\xe2\x80",
+    ]
+)
 HOSTILE = st.lists(PIECES | st.binary(max_size=6), max_size=60).map(b"".join)
 
 
@@ -31,7 +46,9 @@ def test_lines_are_the_same_for_every_chunking(data: bytes, size: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 64), st.integers(0, 5000))
 def test_lines_of_a_real_mixture_are_the_same_for_chunks_of_1_to_64_kb(kilobytes: int, offset: int) -> None:
-    text = b"".join(b"[2026-04-24 06:29:%02d TP%d] line %d\r\n" % (number % 60, number % 8, number) for number in range(6000))
+    text = b"".join(
+        b"[2026-04-24 06:29:%02d TP%d] line %d\r\n" % (number % 60, number % 8, number) for number in range(6000)
+    )
     text = text[offset:] + b"\r 10%|#\r 20%|##\n\x1b[1;33mwarning\x1b[0m\n" * 200
     assert cut(text, kilobytes * 1024) == cut(text, len(text))
 

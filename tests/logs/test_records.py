@@ -106,7 +106,14 @@ def test_traceback_behind_a_prefix_stays_one_record(prefix: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["| NVIDIA-SMI 580.65   Driver Version: 580.65 |", "Name | Value", "100%|######| 3/3 [00:01<00:00]", "[rank0]:[W424 c10d] text", "a sentence: with a colon", "(not ray) text"],
+    [
+        "| NVIDIA-SMI 580.65   Driver Version: 580.65 |",
+        "Name | Value",
+        "100%|######| 3/3 [00:01<00:00]",
+        "[rank0]:[W424 c10d] text",
+        "a sentence: with a colon",
+        "(not ray) text",
+    ],
 )
 def test_prefix_near_miss_is_left_alone(line: str) -> None:
     assert strip_container(line.encode())[1].decode().endswith(line[-10:])
@@ -122,14 +129,23 @@ def test_traceback_chain_is_one_record_with_its_line_numbers() -> None:
 
 
 def test_traceback_after_another_record_is_its_own() -> None:
-    assert list_messages("[2026-04-24 06:29:19] fine\nTraceback (most recent call last):\n  File \"x\", line 1, in f\nValueError: x\n") == [
+    assert list_messages(
+        '[2026-04-24 06:29:19] fine\nTraceback (most recent call last):\n  File "x", line 1, in f\nValueError: x\n'
+    ) == [
         "fine",
         "Traceback (most recent call last):",
     ]
 
 
 def test_traceback_announced_by_a_colon_belongs_to_its_message() -> None:
-    assert len(read_records("[2026-04-24 06:29:19] Initialization failed. warmup error:\nTraceback (most recent call last):\n  File \"x\", line 1, in f\nValueError: x\n")) == 1
+    assert (
+        len(
+            read_records(
+                '[2026-04-24 06:29:19] Initialization failed. warmup error:\nTraceback (most recent call last):\n  File "x", line 1, in f\nValueError: x\n'
+            )
+        )
+        == 1
+    )
 
 
 def test_interleaved_containers_are_told_apart() -> None:
@@ -141,11 +157,19 @@ def test_interleaved_containers_are_told_apart() -> None:
 
 
 def test_carriage_returns_begin_pieces() -> None:
-    assert list_messages("Loading:  50%|##  | 1/2 [00:01<00:01,  1.00it/s]\rLoading: 100%|####| 2/2 [00:02<00:00,  1.00it/s]\r[2026-04-24 06:29:19] Killed\n")[-1] == "Killed"
+    assert (
+        list_messages(
+            "Loading:  50%|##  | 1/2 [00:01<00:01,  1.00it/s]\rLoading: 100%|####| 2/2 [00:02<00:00,  1.00it/s]\r[2026-04-24 06:29:19] Killed\n"
+        )[-1]
+        == "Killed"
+    )
 
 
 def test_record_glued_to_a_bar_is_found() -> None:
-    assert list_messages("Loading: 100%|####| 2/2 [00:02<00:00,  1.00it/s][2026-04-24 06:29:19 TP0] Load weight end.")[-1] == "Load weight end."
+    assert (
+        list_messages("Loading: 100%|####| 2/2 [00:02<00:00,  1.00it/s][2026-04-24 06:29:19 TP0] Load weight end.")[-1]
+        == "Load weight end."
+    )
 
 
 def test_paste_without_newlines_is_split_before_every_time() -> None:
@@ -169,13 +193,25 @@ def test_time_quoted_inside_a_dump_does_not_split_it() -> None:
 
 @pytest.mark.parametrize(
     "following",
-    ["torch.OutOfMemoryError: CUDA out of memory.", "numactl: set_mempolicy: Invalid argument", '  File "x", line 1, in f', "Killed"],
+    [
+        "torch.OutOfMemoryError: CUDA out of memory.",
+        "numactl: set_mempolicy: Invalid argument",
+        '  File "x", line 1, in f',
+        "Killed",
+    ],
 )
 def test_line_after_a_dump_is_a_record_of_its_own(following: str) -> None:
     assert list_messages(f"server_args=ServerArgs(model_path='/m', tp_size=1)\n{following}\n")[-1] == following
 
 
-@pytest.mark.parametrize("line", ["    launch_server(server_args=server_args)", "self.server_args=server_args", "def run(server_args={}):".replace("{}", "None")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    launch_server(server_args=server_args)",
+        "self.server_args=server_args",
+        "def run(server_args={}):".replace("{}", "None"),
+    ],
+)
 def test_code_that_names_server_args_is_no_dump(line: str) -> None:
     records = read_records(f"{line}\nValueError: bad\n")
     assert [record.kind for record in records] == ["other"]
@@ -184,7 +220,9 @@ def test_code_that_names_server_args_is_no_dump(line: str) -> None:
 
 def test_request_in_the_middle_of_a_glued_paste_is_dropped_with_what_follows() -> None:
     text = (
-        "[2026-04-24 06:29:18] fine" + " " * 150 + "[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='why [2026-04-24 06:00:00 TP0] "
+        "[2026-04-24 06:29:18] fine"
+        + " " * 150
+        + "[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='why [2026-04-24 06:00:00 TP0] "
         "torch.OutOfMemoryError: CUDA out of memory')\n[2026-04-24 06:29:20] next\n"
     )
     assert [message.strip() for message in list_messages(text)] == ["fine", "next"]
@@ -259,7 +297,24 @@ def test_open_processes_are_bounded() -> None:
     assert len(closed) + count_open(reader)[0] == 10_000
 
 
-@given(st.lists(st.sampled_from(["[2026-04-24 06:29:19] m", "  File", "Traceback (most recent call last):", "", "a-1  | x", "(X pid=1) y", "[rank0]: z", "> q", "\r"]), max_size=30))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "[2026-04-24 06:29:19] m",
+                "  File",
+                "Traceback (most recent call last):",
+                "",
+                "a-1  | x",
+                "(X pid=1) y",
+                "[rank0]: z",
+                "> q",
+                "\r",
+            ]
+        ),
+        max_size=30,
+    )
+)
 def test_every_line_is_in_one_record_in_order(lines: list[str]) -> None:
     records = read_records("\n".join(lines))
     for record in records:
@@ -271,7 +326,9 @@ def test_every_line_is_in_one_record_in_order(lines: list[str]) -> None:
 
 
 def test_shorten_keeps_first_lines_and_last_line() -> None:
-    record = read_record("[2026-04-24 06:29:19] first\n" + "".join(f"  line {number} {'x' * 5000}\n" for number in range(9)))
+    record = read_record(
+        "[2026-04-24 06:29:19] first\n" + "".join(f"  line {number} {'x' * 5000}\n" for number in range(9))
+    )
     short = record.shorten()
     assert [number for number, _ in short.lines] == [1, 2, 3, 10]
     assert all(len(text) <= 2000 for _, text in short.lines)

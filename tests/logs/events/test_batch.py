@@ -3,6 +3,7 @@ import pytest
 from doctor.logs.events import batch
 from doctor.logs.records import RawRecord, Record, parse_record
 
+
 def read_record(line: str) -> Record:
     """Batch lines do not go the way of other records: they are set aside before."""
     return parse_record(RawRecord("", [(1, line.encode())]), 0)
@@ -30,7 +31,14 @@ LINES = {
     "0.5.23": (
         "[2026-04-24 06:29:19.123 DP1 TP0] Decode batch, #running-req: 1, #full token: 2723, full token usage: 0.01, mamba num: 2, mamba usage: 12.5%, npu graph: True, #queue-req: 0",
         "Decode",
-        {"#running-req": 1, "#full token": 2723, "full token usage": 0.01, "mamba num": 2, "mamba usage": 12.5, "#queue-req": 0},
+        {
+            "#running-req": 1,
+            "#full token": 2723,
+            "full token usage": 0.01,
+            "mamba num": 2,
+            "mamba usage": 12.5,
+            "#queue-req": 0,
+        },
         True,
     ),
 }
@@ -44,7 +52,12 @@ def test_batch_line(line: str, phase: str, values: dict, graph: bool | None) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["[2026-04-24 06:29:19] Extend batch, #new-seq: 1", "[2026-04-24 06:29:19] the Decode batch, #running-req: 1", "[2026-04-24 06:29:19] Decode batch size 4", "Decode batching"],
+    [
+        "[2026-04-24 06:29:19] Extend batch, #new-seq: 1",
+        "[2026-04-24 06:29:19] the Decode batch, #running-req: 1",
+        "[2026-04-24 06:29:19] Decode batch size 4",
+        "Decode batching",
+    ],
 )
 def test_batch_near_miss(text: str) -> None:
     assert list(batch.parse(read_record(text))) == []

@@ -34,7 +34,10 @@ Possible solutions:
 
 
 def tell(text: str | bytes) -> list[list[tuple[str, str, str]]]:
-    return [[(raised.type, raised.message.partition("\n")[0], raised.link) for raised in event.chain] for event in parse(exception, text)]
+    return [
+        [(raised.type, raised.message.partition("\n")[0], raised.link) for raised in event.chain]
+        for event in parse(exception, text)
+    ]
 
 
 def test_chain_in_printed_order_with_links() -> None:
@@ -66,7 +69,11 @@ def test_frames_and_line_numbers() -> None:
         ("ValueError: bad", "ValueError", "bad"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried", "torch.OutOfMemoryError", "CUDA out of memory. Tried"),
         ("huggingface_hub.errors.GatedRepoError: 403", "huggingface_hub.errors.GatedRepoError", "403"),
-        ("triton.runtime.errors.OutOfResources: out of resource", "triton.runtime.errors.OutOfResources", "out of resource"),
+        (
+            "triton.runtime.errors.OutOfResources: out of resource",
+            "triton.runtime.errors.OutOfResources",
+            "out of resource",
+        ),
         ("E   RuntimeError: shown by pytest", "RuntimeError", "shown by pytest"),
         ("KeyboardInterrupt: stop", "KeyboardInterrupt", "stop"),
     ],
@@ -75,18 +82,33 @@ def test_bare_exception_line(line: str, kind: str, message: str) -> None:
     assert tell(line) == [[(kind, message, "")]]
 
 
-@pytest.mark.parametrize("line", ["error: ValueError", "an Error: happened", "Error", "MyErrors: x", "[2026-04-24 06:29:19] no Exception here", "  indented ValueError: x", "path/Error: x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "error: ValueError",
+        "an Error: happened",
+        "Error",
+        "MyErrors: x",
+        "[2026-04-24 06:29:19] no Exception here",
+        "  indented ValueError: x",
+        "path/Error: x",
+    ],
+)
 def test_bare_exception_near_miss(line: str) -> None:
     assert tell(line) == []
 
 
 @pytest.mark.parametrize("name", ["KeyError", "SystemExit", "AssertionError", "torch.cuda.CudaError", "CustomThing"])
 def test_exception_without_a_message(name: str) -> None:
-    assert tell(f'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\n{name}\n') == [[(name, "", "")]]
+    assert tell(f'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\n{name}\n') == [
+        [(name, "", "")]
+    ]
 
 
 def test_exception_without_a_standard_name_counts_after_frames() -> None:
-    assert tell('Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nzmq.error.ZMQBindFault: taken\n') == [[("zmq.error.ZMQBindFault", "taken", "")]]
+    assert tell(
+        'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nzmq.error.ZMQBindFault: taken\n'
+    ) == [[("zmq.error.ZMQBindFault", "taken", "")]]
 
 
 def test_traceback_that_ends_before_its_exception_is_cut() -> None:
@@ -102,7 +124,7 @@ def test_second_traceback_that_is_cut() -> None:
 
 
 def test_traceback_without_newlines() -> None:
-    text = "Scheduler hit an exception: Traceback (most recent call last): File \"/a/b.py\", line 7, in run self.f() ^^^ File \"/a/c.py\", line 9, in f raise ValueError(1) ValueError: bad thing"
+    text = 'Scheduler hit an exception: Traceback (most recent call last): File "/a/b.py", line 7, in run self.f() ^^^ File "/a/c.py", line 9, in f raise ValueError(1) ValueError: bad thing'
     (event,) = parse(exception, text)
     assert (event.chain[0].type, event.chain[0].message) == ("ValueError", "bad thing")
     assert [frame.function for frame in event.chain[0].frames] == ["run", "f"]
@@ -120,7 +142,7 @@ def test_traceback_whose_indentation_was_lost() -> None:
 
 
 def test_exception_group() -> None:
-    text = "  + Exception Group Traceback (most recent call last):\n  |   File \"x.py\", line 1, in f\n  | ExceptionGroup: several (1 sub-exception)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n    |   File \"y.py\", line 2, in g\n    | ValueError: inner\n"
+    text = '  + Exception Group Traceback (most recent call last):\n  |   File "x.py", line 1, in f\n  | ExceptionGroup: several (1 sub-exception)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n    |   File "y.py", line 2, in g\n    | ValueError: inner\n'
     kinds = [kind for chain in tell(text) for kind, _, _ in chain]
     assert kinds == ["ExceptionGroup", "ValueError"]
 
@@ -157,7 +179,9 @@ def test_chain_is_bounded_and_keeps_both_ends() -> None:
 
 
 def test_inline_frames_are_bounded() -> None:
-    (event,) = parse(exception, "Traceback (most recent call last):" + ' File "x", line 1, in f' * 20_000 + " ValueError: bad")
+    (event,) = parse(
+        exception, "Traceback (most recent call last):" + ' File "x", line 1, in f' * 20_000 + " ValueError: bad"
+    )
     assert len(event.chain[0].frames) <= 180
     assert event.chain[0].message == "bad"
 

@@ -12,4 +12,6 @@ def test_every_module_with_keywords_is_loaded_in_order_of_name() -> None:
 
 
 def test_keywords_are_bytes_and_long_enough_to_search_for() -> None:
-    assert all(isinstance(keyword, bytes) and len(keyword) >= 4 for parser in load_parsers() for keyword in parser.keywords)
+    assert all(
+        isinstance(keyword, bytes) and len(keyword) >= 4 for parser in load_parsers() for keyword in parser.keywords
+    )

@@ -5,15 +5,39 @@ from tests.logs.events.helpers import parse
 
 LINES = {
     "begin": ("Load weight begin. avail mem=78.53 GB", [("before_load", 78.53)]),
-    "end to 0.5.8": ("Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=60.10 GB, mem usage=18.43 GB.", [("after_load", 60.1), ("weights", 18.43)]),
-    "end from 0.5.10": ("Load weight end. elapsed=7.10 s, type=X, quant=fp8, avail mem=60.10 GB, mem usage=18.43 GB.", [("after_load", 60.1), ("weights", 18.43)]),
-    "KV to 0.5.12": ("KV Cache is allocated. #tokens: 401, K size: 13.89 GB, V size: 13.11 GB", [("kv_tokens", 401), ("kv", 27.0)]),
-    "KV of MLA": ("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 401, KV size: 13.89 GB", [("kv_tokens", 401), ("kv", 13.89)]),
-    "KV with a label": ("draft KV Cache is allocated. dtype: torch.bfloat16, #tokens: 401, K size: 0.00 GB, V size: 0.00 GB", [("kv_tokens", 401), ("kv", 0)]),
+    "end to 0.5.8": (
+        "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=60.10 GB, mem usage=18.43 GB.",
+        [("after_load", 60.1), ("weights", 18.43)],
+    ),
+    "end from 0.5.10": (
+        "Load weight end. elapsed=7.10 s, type=X, quant=fp8, avail mem=60.10 GB, mem usage=18.43 GB.",
+        [("after_load", 60.1), ("weights", 18.43)],
+    ),
+    "KV to 0.5.12": (
+        "KV Cache is allocated. #tokens: 401, K size: 13.89 GB, V size: 13.11 GB",
+        [("kv_tokens", 401), ("kv", 27.0)],
+    ),
+    "KV of MLA": (
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 401, KV size: 13.89 GB",
+        [("kv_tokens", 401), ("kv", 13.89)],
+    ),
+    "KV with a label": (
+        "draft KV Cache is allocated. dtype: torch.bfloat16, #tokens: 401, K size: 0.00 GB, V size: 0.00 GB",
+        [("kv_tokens", 401), ("kv", 0)],
+    ),
     "pool": ("Memory pool end. avail mem=110.88 GB", [("after_pool", 110.88)]),
-    "capture to 0.5.12": ("Capture cuda graph begin. This can take up to several minutes. avail mem=4.40 GB", [("capture", 4.4)]),
-    "capture from 0.5.22": ("Capture target decode CUDA graph end. bs=[1, 2], elapsed=3.51 s, mem usage=0.06 GB, avail mem=108.02 GB.", [("capture", 108.02)]),
-    "sized": ("max_total_num_tokens=58238694, chunked_prefill_size=8192, context_len=2048, available_gpu_mem=108.02 GB", [("max_total_tokens", 58238694)]),
+    "capture to 0.5.12": (
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=4.40 GB",
+        [("capture", 4.4)],
+    ),
+    "capture from 0.5.22": (
+        "Capture target decode CUDA graph end. bs=[1, 2], elapsed=3.51 s, mem usage=0.06 GB, avail mem=108.02 GB.",
+        [("capture", 108.02)],
+    ),
+    "sized": (
+        "max_total_num_tokens=58238694, chunked_prefill_size=8192, context_len=2048, available_gpu_mem=108.02 GB",
+        [("max_total_tokens", 58238694)],
+    ),
     "below zero": ("Memory pool end. avail mem=-0.32 GB", [("after_pool", -0.32)]),
 }
 

@@ -26,7 +26,14 @@ def test_step_without_parameters() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["[offloader] offload module_index=x", "torch memory_allocated=5", "[offloader] group done", STEP.replace("16811687424", ""), STEP.replace("16811687424", "9" * 6000), STEP.replace("41", "4" * 6000)],
+    [
+        "[offloader] offload module_index=x",
+        "torch memory_allocated=5",
+        "[offloader] group done",
+        STEP.replace("16811687424", ""),
+        STEP.replace("16811687424", "9" * 6000),
+        STEP.replace("41", "4" * 6000),
+    ],
 )
 def test_offload_near_miss(line: str) -> None:
     assert parse(offload, line) == []

@@ -40,7 +40,13 @@ def test_phase_mark(message: str, expected: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    ["Capture the flag", "    launch_server(server_args=server_args)", "Capture cuda graph bs [1, 2, 4]", "x" * 300 + "Load weight begin", "Loading weights"],
+    [
+        "Capture the flag",
+        "    launch_server(server_args=server_args)",
+        "Capture cuda graph bs [1, 2, 4]",
+        "x" * 300 + "Load weight begin",
+        "Loading weights",
+    ],
 )
 def test_phase_near_miss(message: str) -> None:
     assert parse(phase, f"[2026-04-24 06:29:19 TP0] {message}") == []

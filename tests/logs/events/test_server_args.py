@@ -24,20 +24,38 @@ BOTH = {
 @pytest.mark.parametrize("dump", BOTH.values(), ids=BOTH)
 def test_dump_of_both_styles(dump: str) -> None:
     event = read(dump)
-    assert event.values == {"model_path": "/m", "tp_size": 2, "a": None, "b": True, "c": 0.88, "d": [1, 2], "e": {"x": 1}, "f": "it's"}
+    assert event.values == {
+        "model_path": "/m",
+        "tp_size": 2,
+        "a": None,
+        "b": True,
+        "c": 0.88,
+        "d": [1, 2],
+        "e": {"x": 1},
+        "f": "it's",
+    }
     assert not event.truncated
 
 
 def test_real_dumps_are_whole() -> None:
-    for name, fields in (("seed/invalid_device_ordinal.log", 300), ("seed/offload_vram_torchcodec_noise.log", 300), ("recordings/cpu/healthy_chat_200.log", 300)):
+    for name, fields in (
+        ("seed/invalid_device_ordinal.log", 300),
+        ("seed/offload_vram_torchcodec_noise.log", 300),
+        ("recordings/cpu/healthy_chat_200.log", 300),
+    ):
         (event,) = parse(server_args, (FIXTURES / name).read_bytes())
         assert not event.truncated
         assert len(event.values) > fields, name
 
 
 def test_nested_object_is_a_dict() -> None:
-    event = read("ServerArgs(cuda_graph_config=CudaGraphConfig(decode=Phase(backend='full', bs=[1, 2]), prefill=None), tp_size=1)")
-    assert event.values == {"cuda_graph_config": {"decode": {"backend": "full", "bs": [1, 2]}, "prefill": None}, "tp_size": 1}
+    event = read(
+        "ServerArgs(cuda_graph_config=CudaGraphConfig(decode=Phase(backend='full', bs=[1, 2]), prefill=None), tp_size=1)"
+    )
+    assert event.values == {
+        "cuda_graph_config": {"decode": {"backend": "full", "bs": [1, 2]}, "prefill": None},
+        "tp_size": 1,
+    }
 
 
 def test_nested_object_of_a_real_log() -> None:
@@ -52,7 +70,7 @@ def test_nested_object_of_a_real_log() -> None:
         ("torch.bfloat16", "torch.bfloat16"),
         ("nan", "nan"),
         ("'a\\'b, c)'", "a'b, c)"),
-        ("'{\"a\": 1, \"b\": [2]}'", '{"a": 1, "b": [2]}'),
+        ('\'{"a": 1, "b": [2]}\'', '{"a": 1, "b": [2]}'),
         ("'quoted ( unbalanced'", "quoted ( unbalanced"),
         ("('a', 'b')", ("a", "b")),
     ],
@@ -61,12 +79,34 @@ def test_value_in_a_dump(text: str, value: object) -> None:
     assert read(f"ServerArgs(x={text}, tp_size=1)").values == {"x": value, "tp_size": 1}
 
 
-@pytest.mark.parametrize("text", ["b'x'", "{1, 2}", "1j", "...", "1e999", "-1e999", "0x" + "f" * 200, "9" * 5000, "{(1, 2): 3}", "[1e999]", "{'a': b''}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b'x'",
+        "{1, 2}",
+        "1j",
+        "...",
+        "1e999",
+        "-1e999",
+        "0x" + "f" * 200,
+        "9" * 5000,
+        "{(1, 2): 3}",
+        "[1e999]",
+        "{'a': b''}",
+    ],
+)
 def test_literal_that_json_cannot_hold_stays_text(text: str) -> None:
     assert parse_value(text) == text
 
 
-@pytest.mark.parametrize("dump", ["ServerArgs(model_path='/m', tp_size=2, tokenizer='/mo", "ServerArgs(model_path='/m', tp_size=2, nested=X(a=1", "{'model_path': '/m', 'tp_size': 2"])
+@pytest.mark.parametrize(
+    "dump",
+    [
+        "ServerArgs(model_path='/m', tp_size=2, tokenizer='/mo",
+        "ServerArgs(model_path='/m', tp_size=2, nested=X(a=1",
+        "{'model_path': '/m', 'tp_size': 2",
+    ],
+)
 def test_dump_without_end_is_truncated(dump: str) -> None:
     event = read(dump)
     assert event.truncated
@@ -81,7 +121,16 @@ def test_text_after_a_dump_does_not_matter() -> None:
     assert read("ServerArgs(tp_size=2) and (more)").values == {"tp_size": 2}
 
 
-@pytest.mark.parametrize("text", ["launch(server_args=server_args)", "server_args=None", "server_args=ServerArgs()", "server_args={}", "server_args=ServerArgs(1, 2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "launch(server_args=server_args)",
+        "server_args=None",
+        "server_args=ServerArgs()",
+        "server_args={}",
+        "server_args=ServerArgs(1, 2)",
+    ],
+)
 def test_dump_near_miss(text: str) -> None:
     assert parse(server_args, f"[2026-04-24 06:29:19] {text}") == []
 
@@ -106,7 +155,15 @@ def test_hostile_dump_ends_in_time(dump: str) -> None:
         assert all(map(is_plain, event.values.values()))
 
 
-VALUES = st.recursive(st.none() | st.booleans() | st.integers(-(1 << 60), 1 << 60) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=6)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 60), 1 << 60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
 NAMES = st.from_regex(r"[a-z][a-z_0-9]{0,12}", fullmatch=True)
 
 

@@ -3,7 +3,10 @@ from tests.logs.events.helpers import parse
 
 
 def test_skipped_module_with_its_reason() -> None:
-    (event,) = parse(skipped, "[2026-04-24 06:29:19] Ignore import error when loading sglang.srt.models.glm4v_moe: No module named 'x'\nmore\n")
+    (event,) = parse(
+        skipped,
+        "[2026-04-24 06:29:19] Ignore import error when loading sglang.srt.models.glm4v_moe: No module named 'x'\nmore\n",
+    )
     assert (event.module, event.reason) == ("sglang.srt.models.glm4v_moe", "No module named 'x'")
 
 

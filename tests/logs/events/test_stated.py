@@ -34,14 +34,20 @@ FACTS = {
 
 @pytest.mark.parametrize(("message", "expected"), FACTS.items())
 def test_fact(message: str, expected: tuple) -> None:
-    assert expected in [(event.name, event.value) for event in parse(stated, f"[2026-04-24 06:29:19] {message}") + parse(stated, message)]
+    assert expected in [
+        (event.name, event.value)
+        for event in parse(stated, f"[2026-04-24 06:29:19] {message}") + parse(stated, message)
+    ]
 
 
 @pytest.mark.parametrize(
     ("line", "command"),
     [
         ("$ sglang serve --model-path m", "sglang serve --model-path m"),
-        ("user@host:~/x$ CUDA_VISIBLE_DEVICES=0 python3 -m sglang.launch_server --model m", "CUDA_VISIBLE_DEVICES=0 python3 -m sglang.launch_server --model m"),
+        (
+            "user@host:~/x$ CUDA_VISIBLE_DEVICES=0 python3 -m sglang.launch_server --model m",
+            "CUDA_VISIBLE_DEVICES=0 python3 -m sglang.launch_server --model m",
+        ),
         ("root@box:/sgl-workspace# sglang serve --model m --tp 2", "sglang serve --model m --tp 2"),
         ("~/.local/bin/sglang-ssd-stream serve --context 8192", "~/.local/bin/sglang-ssd-stream serve --context 8192"),
     ],
@@ -84,7 +90,16 @@ def test_fact_near_miss(line: str) -> None:
     assert parse(stated, line) == []
 
 
-@pytest.mark.parametrize("line", ["sglang " + "@:" * 2000, "sglang " + "a@b:" * 1000, "sglang serve".replace(" ", "-") * 400, "device_name=" + "a" * 4000, "CUDA_VISIBLE_DEVICES" * 200])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sglang " + "@:" * 2000,
+        "sglang " + "a@b:" * 1000,
+        "sglang serve".replace(" ", "-") * 400,
+        "device_name=" + "a" * 4000,
+        "CUDA_VISIBLE_DEVICES" * 200,
+    ],
+)
 def test_hostile_line_ends_in_time(line: str) -> None:
     parse(stated, "\n".join([line] * 50))
 
@@ -94,7 +109,10 @@ def test_facts_of_a_dump_or_a_bar_are_not_stated() -> None:
 
 
 def test_facts_of_a_real_log() -> None:
-    found = {event.name: event.value for event in parse(stated, (FIXTURES / "seed/offload_vram_torchcodec_noise.log").read_bytes())}
+    found = {
+        event.name: event.value
+        for event in parse(stated, (FIXTURES / "seed/offload_vram_torchcodec_noise.log").read_bytes())
+    }
     assert found["gpu.name"] == "NVIDIA GeForce RTX 5090"
     assert found["command"] == "~/.local/bin/sglang-ssd-stream serve --context 8192"
     assert found["torch.version"] == "2.13.0+cu130"

@@ -15,13 +15,23 @@ def test_usage_text_with_its_error() -> None:
     assert event.record.line == 3
 
 
-@pytest.mark.parametrize("line", [ERROR, "launch_server.py: error: argument --tp: invalid int value: 'x'", "python3 -m sglang.launch_server: error: ambiguous option: --t"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ERROR,
+        "launch_server.py: error: argument --tp: invalid int value: 'x'",
+        "python3 -m sglang.launch_server: error: ambiguous option: --t",
+    ],
+)
 def test_error_line_alone(line: str) -> None:
     (event,) = parse(usage, line)
     assert event.options == ()
 
 
-@pytest.mark.parametrize("line", ["gcc: error: unrecognized argument", "nvcc: error: x", "sglang serve: warning: x", "x: sglang serve: error: x"])
+@pytest.mark.parametrize(
+    "line",
+    ["gcc: error: unrecognized argument", "nvcc: error: x", "sglang serve: warning: x", "x: sglang serve: error: x"],
+)
 def test_usage_near_miss(line: str) -> None:
     assert parse(usage, line) == []
 
