@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from doctor.launch.flags import Exact, FlagTable, known_versions, load_table
+from doctor.launch.flags import FlagTable, known_versions, load_table
+from doctor.launch.versions import sort_key
 from doctor.memory import config as cfg
 from doctor.memory.gpus import Machine, split_name
 from doctor.memory.quant import get_quant_data
@@ -21,11 +22,13 @@ TABLE = Path(__file__).with_name("recipes.json")
 class Recipe(NamedTuple):
     """One launch: `number` GPUs of one of `gpus` on each of `nodes` hosts.
 
-    `checkpoint` is the repository it was made for, `format` how that stores its weights ("any": no matter).
+    `since` is the first SGLang version that serves the model ("": every known one). `checkpoint` is the
+    repository it was made for, `format` how that stores its weights ("any": no matter).
     `source` is the page at one commit, `read` the day it was read (ISO).
     """
 
     family: str
+    since: str
     goal: str
     gpus: tuple[str, ...]
     number: int
@@ -133,15 +136,16 @@ def write_command(recipe: Recipe, model: str) -> str:
 
 
 def find_first_version(recipe: Recipe, table: FlagTable) -> str | None:
-    """Return the version from which on all flags of a recipe exist, None when `table` has them already."""
-    flags = [word for word in shlex.split(recipe.flags) if word.startswith("--")]
-
-    def has_all(candidate: FlagTable) -> bool:
-        return all(isinstance(candidate.resolve(flag), Exact) for flag in flags)
-
-    if has_all(table):
+    """Return the version from which on the model and all flags of a recipe exist, None when `table` has them."""
+    if can_run(recipe, table):
         return None
-    return next((version for version in known_versions() if has_all(load_table(version))), None)
+    return next((version for version in known_versions() if can_run(recipe, load_table(version))), None)
+
+
+def can_run(recipe: Recipe, table: FlagTable) -> bool:
+    """Tell whether a version serves the model and knows all flags of a recipe."""
+    flags = [word for word in shlex.split(recipe.flags) if word.startswith("--")]
+    return sort_key(table.version) >= sort_key(recipe.since) and all(table.find(flag) for flag in flags)
 
 
 def load_families() -> tuple[Family, ...]:
@@ -163,6 +167,7 @@ def load_families() -> tuple[Family, ...]:
 def read_recipes(row: Mapping[str, object]) -> Iterator[Recipe]:
     """Yield the recipes of one family."""
     name, source, read = (cfg.get_text(row, key) for key in ("family", "source", "read"))
+    since = cfg.get_text(row, "since")
     shared = [str(package) for package in cfg.get_list(row, "packages")]
     for item in cfg.get_list(row, "recipes"):
         data = item if isinstance(item, dict) else {}
@@ -171,4 +176,4 @@ def read_recipes(row: Mapping[str, object]) -> Iterator[Recipe]:
         packages = (*shared, *(str(package) for package in cfg.get_list(data, "packages")))
         goal, checkpoint, stored, flags = (cfg.get_text(data, key) for key in ("goal", "checkpoint", "format", "flags"))
         number, nodes = cfg.get_int(data, "count") or 1, cfg.get_int(data, "nodes") or 1
-        yield Recipe(name, goal, gpus, number, nodes, checkpoint, stored, env, flags, packages, source, read)
+        yield Recipe(name, since, goal, gpus, number, nodes, checkpoint, stored, env, flags, packages, source, read)
