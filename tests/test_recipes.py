@@ -11,6 +11,7 @@ from doctor.memory.config import make_config
 from doctor.memory.gpus import TABLE as GPUS
 from doctor.memory.gpus import Machine, describe_machine
 from doctor.memory.recipes import find_family, find_first_version, find_recipes, load_families, write_command
+from tests.helpers import ROOT
 
 NEWEST = load_table(None)
 RECIPES = [recipe for family in load_families() for recipe in family.recipes]
@@ -123,3 +124,8 @@ def test_write_command_on_two_nodes_names_the_first():
 
 def test_write_command_quotes_the_folder():
     assert "--model-path '/m/a b' " in write_command(RECIPES[0], "/m/a b")
+
+
+def test_docs_name_every_family_and_checkpoint():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert all(f"| {recipe.family} | " in page and f"`{recipe.checkpoint}`" in page for recipe in RECIPES)

@@ -175,5 +175,5 @@ def read_recipes(row: Mapping[str, object]) -> Iterator[Recipe]:
         gpus = tuple(str(gpu) for gpu in cfg.get_list(data, "gpus"))
         packages = (*shared, *(str(package) for package in cfg.get_list(data, "packages")))
         goal, checkpoint, stored, flags = (cfg.get_text(data, key) for key in ("goal", "checkpoint", "format", "flags"))
-        number, nodes = cfg.get_int(data, "count") or 1, cfg.get_int(data, "nodes") or 1
+        number, nodes = cfg.get_int(data, "number") or 1, cfg.get_int(data, "nodes") or 1
         yield Recipe(name, since, goal, gpus, number, nodes, checkpoint, stored, env, flags, packages, source, read)

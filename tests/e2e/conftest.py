@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from .faults import FAULTS
-from .proof import write_proof
+from .proof import Row, write_proof
 from .real_server import find_python
 
 
@@ -21,8 +21,9 @@ def model():
 
 
 @pytest.fixture(scope="session")
-def rows():
-    """What was proved, written down at the end."""
-    found = []
+def rows(pytestconfig):
+    """What was proved, with what earlier runs proved, written down at the end."""
+    found = {row[0]: Row(*row) for row in pytestconfig.cache.get("e2e/rows", [])}
     yield found
+    pytestconfig.cache.set("e2e/rows", list(found.values()))
     write_proof(found, [fault.name for fault in FAULTS])

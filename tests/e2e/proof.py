@@ -1,9 +1,8 @@
 """The record of what the corrected commands did, as docs/proof.md."""
 
-import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,17 +53,17 @@ def shorten(text: str, places: Places) -> str:
     return text.replace(CPU, "…")
 
 
-def write_proof(rows: Sequence[Row], order: Sequence[str]) -> None:
+def write_proof(found: Mapping[str, Row], order: Sequence[str]) -> None:
     """Write the page where PROOF says, when every fault was tried."""
     target = os.environ.get("PROOF")
-    if not target or {row.name for row in rows} != set(order):
+    if not target or not found.keys() >= set(order):
         return
+    rows = [found[name] for name in order]
     works = sum(row.works for row in rows)
     share = 100 * works // len(rows)
     head = HEAD.format(works=works, all=len(rows), share=share, cpu=CPU)
-    lines = [render_row(row) for row in sorted(rows, key=lambda row: order.index(row.name))]
-    with contextlib.suppress(FileNotFoundError):
-        Path(target).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+    lines = [render_row(row) for row in rows]
+    Path(target).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def render_row(row: Row) -> str:
