@@ -51,10 +51,10 @@ _GATES = (
     Gate("moe_runner_backend", "hpc_ops", (90,)),
     Gate("moe_runner_backend", "megamoe", (90, 100)),
     Gate("moe_a2a_backend", "megamoe", (90, 100)),
-    Gate("fp8_gemm_backend", "deep_gemm", (90, 100)),
-    Gate("fp8_gemm_backend", "flashinfer_trtllm", (100,)),
-    Gate("fp8_gemm_backend", "flashinfer_cutedsl", (100,)),
-    Gate("fp8_gemm_backend", "flashinfer_deepgemm", (90,)),
+    Gate("fp8_gemm_runner_backend", "deep_gemm", (90, 100)),
+    Gate("fp8_gemm_runner_backend", "flashinfer_trtllm", (100,)),
+    Gate("fp8_gemm_runner_backend", "flashinfer_cutedsl", (100,)),
+    Gate("fp8_gemm_runner_backend", "flashinfer_deepgemm", (90,)),
     Gate("kv_cache_dtype", "nvfp4", (100, 120)),
     Gate("kv_cache_dtype", "mxfp8", (100, 110, 120)),
 )
@@ -62,7 +62,7 @@ _GATES = (
 _SAFE = {
     "attention_backend": "triton",
     "moe_runner_backend": "auto",
-    "fp8_gemm_backend": "auto",
+    "fp8_gemm_runner_backend": "auto",
     "kv_cache_dtype": "auto",
 }
 
@@ -87,7 +87,7 @@ def check_gates(context: Context, device: Device) -> Iterator[Result]:
     """Yield backends that this generation cannot run."""
     version = sort_key(context.launch.table.version) if context.launch else ()
     dests = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
-    for dest in (*dests, "moe_runner_backend", "moe_a2a_backend", "fp8_gemm_backend", "kv_cache_dtype"):
+    for dest in (*dests, "moe_runner_backend", "moe_a2a_backend", "fp8_gemm_runner_backend", "kv_cache_dtype"):
         value = context.value(dest)
         kind = "attention_backend" if dest in dests else dest
         gates = [gate for gate in _GATES if (gate.dest, gate.value) == (kind, value)]
@@ -98,7 +98,7 @@ def check_gates(context: Context, device: Device) -> Iterator[Result]:
 
 def describe_gate(dest: str, gate: Gate, device: Device) -> Result:
     """Say where a backend runs and what to take instead."""
-    flag = f"--{dest.replace('_', '-')}"
+    flag = f"--{dest.replace('_', '-').replace('gemm-runner', 'gemm')}"
     places = ", ".join(f"sm{major}" for major in gate.majors)
     safe = _SAFE.get(gate.dest)
     edits = (Edit("flag", flag, gate.value, safe),)

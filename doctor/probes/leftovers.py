@@ -34,7 +34,8 @@ class Process(NamedTuple):
 def probe(context: Context) -> Iterator[Result]:
     """Look at processes first; segments count as remains only when no server runs."""
     processes = list(list_processes(context))
-    orphans = [process for process in processes if process.line.startswith("sglang::") and is_orphan(context, process)]
+    alive = [process for process in processes if process.line.startswith("sglang::") and not process.zombie]
+    orphans = [process for process in alive if is_orphan(context, process)]
     zombies = [process for process in processes if process.zombie]
     if orphans:
         evidence = tuple(f"pid {process.pid} {process.line[:80]}, parent {process.parent}" for process in orphans[:8])

@@ -71,8 +71,14 @@ def clean_result(result: Result) -> Result:
         fixes=tuple(clean(line) for line in result.fixes),
         edits=tuple(Edit(edit.kind, edit.name, *map(clean_value, (edit.before, edit.after))) for edit in result.edits),
         reason=shorten(clean(result.reason)),
-        facts=tuple((name, shorten(clean(f"{name}={value}")).partition("=")[2]) for name, value in result.facts),
+        facts=tuple(clean_fact(name, value) for name, value in result.facts),
     )
+
+
+def clean_fact(name: str, value: str) -> tuple[str, str]:
+    """Return a fact, cleaned as `name=value`: what is secret shows in the name."""
+    before, _, after = shorten(clean(f"{name}={value}")).partition("=")
+    return before, after
 
 
 def clean_value(value: str | None) -> str | None:

@@ -73,7 +73,9 @@ def make_python(*rows, **interpreter):
 
 
 def make_torch(version="2.11.0+cu130", cuda="13.0"):
-    return make_package("torch", version, version_file={"version": version, "cuda": cuda} if cuda else {"version": version})
+    return make_package(
+        "torch", version, version_file={"version": version, "cuda": cuda} if cuda else {"version": version}
+    )
 
 
 def make_sglang(version="0.5.15.post1", *requires, **fields):
@@ -81,7 +83,17 @@ def make_sglang(version="0.5.15.post1", *requires, **fields):
 
 
 def make_path(path, **fields):
-    row = {"exists": True, "is_folder": True, "folder": path, "free": 100 * GIB, "total": 200 * GIB, "inodes": 10**6, "has_inodes": True, "writable": True, "readable": True}
+    row = {
+        "exists": True,
+        "is_folder": True,
+        "folder": path,
+        "free": 100 * GIB,
+        "total": 200 * GIB,
+        "inodes": 10**6,
+        "has_inodes": True,
+        "writable": True,
+        "readable": True,
+    }
     return {path: {**row, **fields}}
 
 

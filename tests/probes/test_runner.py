@@ -85,7 +85,9 @@ def test_observer_with_a_bug_is_a_reason(tmp_path, monkeypatch):
 
 
 def test_every_probe_answers_on_an_empty_machine(tmp_path):
-    context = make_context(tmp_path, "sglang serve --model-path /none --tp 2 --nnodes 2 --dist-init-addr a:1 --quantization fp8")
+    context = make_context(
+        tmp_path, "sglang serve --model-path /none --tp 2 --nnodes 2 --dist-init-addr a:1 --quantization fp8"
+    )
     results = runner.run_probes(runner.list_probes(), context)
     assert {result.probe for result in results} == {probe.NAME for probe in runner.list_probes()}
     assert not [result.reason for result in results if "made a mistake" in result.reason]

@@ -1,0 +1,329 @@
+"""Probes of the GPU group, over what NVML would say and a folder in place of /."""
+
+import pytest
+
+from doctor.probes import (
+    accelerator,
+    architectures,
+    device_nodes,
+    devices,
+    driver,
+    gpu_processes,
+    visible_devices,
+    xid,
+)
+from doctor.probes.base.context import Answer
+from doctor.probes.base.edits import correct_command
+from tests.probes.helpers import (
+    GIB,
+    make_context,
+    make_device,
+    make_gpus,
+    make_python,
+    make_sglang,
+    make_torch,
+    problems,
+    run,
+    statuses,
+    write,
+)
+
+NO_NVML = Answer(None, "NVML: its library is not here; nvidia-smi: not on PATH")
+TP2 = "python3 -m sglang.launch_server --model-path /m --tp 2"
+
+
+def see(root, gpus, command="", **fields):
+    return make_context(root, command, observed={"gpus": gpus, **fields.pop("observed", {})}, **fields)
+
+
+def test_accelerator_with_nvml(tmp_path):
+    assert statuses(accelerator, see(tmp_path, make_gpus())) == ["ok"]
+
+
+def test_accelerator_missing_is_an_error_for_a_launch(tmp_path):
+    (found,) = problems(accelerator, see(tmp_path, NO_NVML, "sglang serve --model-path /m"))
+    assert found.severity == "error"
+    assert "--device cpu" in found.fixes[0]
+
+
+def test_accelerator_missing_is_no_matter_on_the_cpu(tmp_path):
+    assert statuses(accelerator, see(tmp_path, NO_NVML, "sglang serve --model-path /m --device cpu")) == [
+        "not-applicable"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "extra", "words"),
+    [
+        ("0x10de", "", "driver does not work"),
+        ("0x10de", ".dockerenv", "container was started without"),
+        ("0x1002", "", "not /dev/kfd"),
+        ("0x1002", "dev/kfd", "ROCm"),
+        ("0x19e5", "dev/davinci0", "Ascend"),
+    ],
+)
+def test_accelerator_by_vendor(tmp_path, vendor, extra, words):
+    write(tmp_path, "/sys/bus/pci/devices/0000:01/class", "0x030200\n")
+    write(tmp_path, "/sys/bus/pci/devices/0000:01/vendor", f"{vendor}\n")
+    if extra:
+        write(tmp_path, extra, "")
+    (found,) = run(accelerator, see(tmp_path, NO_NVML))
+    assert words in found.summary
+
+
+def test_accelerator_under_wsl_without_the_library(tmp_path):
+    write(tmp_path, "/proc/version", "Linux version 5.15 (Microsoft@Microsoft.com)")
+    (found,) = problems(accelerator, see(tmp_path, NO_NVML))
+    assert "WSL" in found.summary
+
+
+def test_accelerator_with_a_wedged_driver(tmp_path):
+    write(tmp_path, "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06")
+    (found,) = problems(accelerator, see(tmp_path, Answer(None, "NVML: python gave no answer within 7 s")))
+    assert "does not answer" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "severity"),
+    [("580.65.06", "13.0", None), ("575.57", "13.0", "error"), ("535.54", "12.8", None), ("520.61", "12.4", "error")],
+)
+def test_driver_against_torch(tmp_path, version, cuda, severity):
+    python = make_python(make_torch(f"2.11.0+cu{cuda.replace('.', '')}", cuda))
+    found = problems(driver, see(tmp_path, make_gpus(driver=version), observed={"python": python}))
+    assert [problem.severity for problem in found] == ([severity] if severity else [])
+
+
+def test_driver_with_forward_compatibility_is_a_warning(tmp_path):
+    context = see(
+        tmp_path,
+        make_gpus(driver="570.1"),
+        observed={"python": make_python(make_torch())},
+        environment={"LD_LIBRARY_PATH": "/usr/local/cuda/compat"},
+    )
+    assert [problem.severity for problem in problems(driver, context)] == ["warning"]
+
+
+def test_driver_read_from_the_kernel_module_when_nvml_fails(tmp_path):
+    write(tmp_path, "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue\n")
+    context = see(tmp_path, NO_NVML, observed={"python": make_python(make_torch())})
+    assert "too old" in problems(driver, context)[0].summary
+
+
+def test_driver_with_a_fabric_that_is_not_ready(tmp_path):
+    gpus = make_gpus(make_device(fabric=[2, 0]), make_device(1, fabric=[3, 0]))
+    context = see(tmp_path, gpus, observed={"python": make_python(make_torch())})
+    (found,) = problems(driver, context)
+    assert "802" in found.summary
+
+
+def test_devices_that_are_healthy(tmp_path):
+    (found,) = run(
+        devices, see(tmp_path, make_gpus(make_device(remapped=[0, 0, 0, 0], links=18, links_up=18, fabric=[3, 0])))
+    )
+    assert found.status == "ok"
+    assert ("gpu.0.name", "NVIDIA H200") in found.facts
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "severity"),
+    [
+        ({"compute_mode": 2}, "PROHIBITED", "error"),
+        ({"compute_mode": 3}, "EXCLUSIVE_PROCESS", "warning"),
+        ({"ecc_errors": 4}, "uncorrectable", "error"),
+        ({"remapped": [1, 1, 1, 0]}, "remap", "warning"),
+        ({"remapped": [1, 1, 0, 1]}, "no spare", "error"),
+        ({"retire_pending": 1}, "retire", "warning"),
+        ({"recovery": 1}, "a reset", "error"),
+        ({"mig": [1, 1], "mig_devices": ["MIG-a"]}, "MIG", "warning"),
+        ({"links": 18, "links_up": 17}, "NVLink", "warning"),
+    ],
+)
+def test_devices_with_a_fault(tmp_path, fields, words, severity):
+    (found,) = problems(devices, see(tmp_path, make_gpus(make_device(**fields))))
+    assert words in found.summary
+    assert found.severity == severity
+
+
+def test_devices_that_nvml_cannot_open(tmp_path):
+    gpus = make_gpus(make_device())
+    gpus["devices"].append({"index": 1, "error": "GPU is lost"})
+    assert "cannot be opened" in problems(devices, see(tmp_path, gpus))[0].summary
+
+
+def test_devices_of_two_kinds_in_one_launch(tmp_path):
+    gpus = make_gpus(make_device(), make_device(1, name="NVIDIA L4"))
+    assert "mix" in problems(devices, see(tmp_path, gpus, TP2))[0].summary
+
+
+def test_devices_without_an_answer_are_unknown(tmp_path):
+    assert statuses(devices, see(tmp_path, Answer(None, "NVML: python gave no answer within 7 s"))) == ["unknown"]
+
+
+def test_gpu_held_by_a_visible_process(tmp_path):
+    write(tmp_path, "/proc/4242/cmdline", "python\0train.py\0")
+    gpus = make_gpus(make_device(free=13 * GIB, processes=[[4242, 125 * GIB]]))
+    (found,) = problems(gpu_processes, see(tmp_path, gpus, "sglang serve --model-path /m"))
+    assert found.severity == "error"
+    assert any("python train.py" in line for line in found.evidence)
+    assert found.fixes[0].startswith("kill 4242")
+
+
+def test_gpu_held_by_a_process_of_another_container(tmp_path):
+    gpus = make_gpus(make_device(free=120 * GIB, processes=[[99, 0]]))
+    (found,) = problems(gpu_processes, see(tmp_path, gpus))
+    assert found.severity == "warning"
+    assert "fuser" in found.fixes[0]
+
+
+def test_gpu_with_the_driver_s_own_share_is_free(tmp_path):
+    assert statuses(gpu_processes, see(tmp_path, make_gpus(make_device(free=140 * GIB - 700 * 2**20)))) == ["ok"]
+
+
+def test_gpu_that_the_launch_does_not_use_may_be_busy(tmp_path):
+    gpus = make_gpus(make_device(), make_device(1, free=GIB))
+    assert statuses(gpu_processes, see(tmp_path, gpus, "sglang serve --model-path /m")) == ["ok"]
+
+
+def test_gpus_with_unequal_free_memory(tmp_path):
+    gpus = make_gpus(make_device(), make_device(1, free=100 * GIB))
+    assert any("10 %" in found.summary for found in problems(gpu_processes, see(tmp_path, gpus, TP2)))
+
+
+TWO = make_gpus(make_device(), make_device(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("", "hides every GPU"),
+        ("4,5,6,7", "which is not here: no GPU is seen"),
+        ("0,7", "only 0 are seen"),
+        ("0,0", "twice"),
+        ("-1", "names -1"),
+        ("GPU-9999", "GPU-9999"),
+    ],
+)
+def test_visible_devices_that_are_wrong(tmp_path, value, words):
+    context = see(tmp_path, TWO, TP2, environment={"CUDA_VISIBLE_DEVICES": value})
+    found = problems(visible_devices, context)
+    assert any(words in problem.summary for problem in found)
+    corrected = correct_command(context.launch, found)
+    assert corrected is not None
+    assert corrected.startswith("CUDA_VISIBLE_DEVICES=0,1 ")
+
+
+@pytest.mark.parametrize("value", ["0,1", "1,0", "GPU-00000000,GPU-00001000", None])
+def test_visible_devices_that_are_right(tmp_path, value):
+    environment = {"CUDA_VISIBLE_DEVICES": value} if value else {}
+    assert statuses(visible_devices, see(tmp_path, TWO, TP2, environment=environment)) == ["ok"]
+
+
+def test_visible_devices_with_blanks_is_a_warning(tmp_path):
+    context = see(tmp_path, TWO, f"CUDA_VISIBLE_DEVICES='0, 1' {TP2}")
+    (found,) = problems(visible_devices, context)
+    assert found.severity == "warning"
+    assert "CUDA_VISIBLE_DEVICES=0,1" in correct_command(context.launch, [found]).replace("'", "")
+
+
+def test_visible_devices_of_a_mig_slice(tmp_path):
+    gpus = make_gpus(make_device(mig=[1, 1], mig_devices=["MIG-abcd"]))
+    context = see(tmp_path, gpus, "sglang serve --model-path /m", environment={"CUDA_VISIBLE_DEVICES": "MIG-abcd"})
+    assert statuses(visible_devices, context) == ["ok"]
+
+
+def test_visible_devices_fewer_than_tp(tmp_path):
+    context = see(tmp_path, TWO, TP2, environment={"CUDA_VISIBLE_DEVICES": "1"})
+    (found,) = problems(visible_devices, context)
+    assert "needs 2 GPUs and sees 1" in found.summary
+    assert found.fixes == ("export CUDA_VISIBLE_DEVICES=0,1",)
+
+
+def test_tp_above_the_gpus_of_the_machine(tmp_path):
+    context = see(tmp_path, TWO, "sglang serve --model-path /m --tp 8")
+    (found,) = problems(visible_devices, context)
+    assert correct_command(context.launch, [found]) == "sglang serve --model-path /m --tp 2"
+
+
+def test_tp_times_dp_above_the_gpus(tmp_path):
+    context = see(tmp_path, TWO, "sglang serve --model-path /m --tp 2 --dp-size 2")
+    (found,) = problems(visible_devices, context)
+    assert "needs 4" in found.summary
+    assert found.fixes == ("--tp-size 1",)
+
+
+def test_tp_above_the_gpus_but_over_two_nodes(tmp_path):
+    command = "sglang serve --model-path /m --tp 4 --nnodes 2 --node-rank 0 --dist-init-addr a:1"
+    assert statuses(visible_devices, see(tmp_path, TWO, command)) == ["ok"]
+
+
+def test_visible_devices_named_as_the_image_s(tmp_path):
+    write(tmp_path, "/proc/1/environ", "PATH=/bin\0CUDA_VISIBLE_DEVICES=9\0")
+    context = see(tmp_path, TWO, environment={"CUDA_VISIBLE_DEVICES": "9"})
+    assert any("image" in line for line in problems(visible_devices, context)[0].evidence)
+
+
+def test_nvidia_visible_devices_void(tmp_path):
+    context = see(tmp_path, TWO, environment={"NVIDIA_VISIBLE_DEVICES": "void"})
+    assert "NVIDIA_VISIBLE_DEVICES" in problems(visible_devices, context)[0].summary
+
+
+def test_device_nodes_without_uvm(tmp_path):
+    for name in ("nvidiactl", "nvidia0"):
+        write(tmp_path, f"/dev/{name}", "")
+    assert "nvidia-uvm" in problems(device_nodes, see(tmp_path, make_gpus()))[0].summary
+
+
+def test_device_nodes_that_are_complete(tmp_path):
+    for name in ("nvidiactl", "nvidia0", "nvidia-uvm", "nvidia-caps/nvidia-cap1"):
+        write(tmp_path, f"/dev/{name}", "")
+    assert statuses(device_nodes, see(tmp_path, make_gpus())) == ["ok"]
+
+
+def test_cpu_torch_on_a_gpu_machine(tmp_path):
+    python = make_python(make_torch("2.11.0+cpu", None))
+    (found,) = problems(architectures, see(tmp_path, make_gpus(), observed={"python": python}))
+    assert "CPU build" in found.summary
+    assert "download.pytorch.org/whl/cu130" in found.fixes[0]
+
+
+@pytest.mark.parametrize(
+    ("capability", "built", "good"),
+    [
+        ([9, 0], ["sm_80", "sm_90"], True),
+        ([8, 9], ["sm_80"], True),
+        ([12, 0], ["sm_80", "sm_90"], False),
+        ([12, 0], ["sm_90", "compute_90"], True),
+        ([10, 3], ["sm_100"], True),
+        ([8, 0], ["sm_86"], False),
+    ],
+)
+def test_architectures(tmp_path, capability, built, good):
+    observed = {
+        "python": make_python(make_torch()),
+        "imports": {"torch": {"version": "2.11.0+cu130", "architectures": built}},
+    }
+    context = see(tmp_path, make_gpus(make_device(capability=capability)), observed=observed)
+    assert (problems(architectures, context) == []) is good
+
+
+def test_architecture_older_than_sglang_supports(tmp_path):
+    context = see(tmp_path, make_gpus(make_device(capability=[7, 0])), observed={"python": make_python(make_torch())})
+    assert "sm75" in problems(architectures, context)[0].summary
+
+
+def test_architectures_when_torch_does_not_import(tmp_path):
+    observed = {"python": make_python(make_torch(), make_sglang()), "imports": {"torch": {"error": "OSError: no"}}}
+    (found,) = run(architectures, see(tmp_path, make_gpus(), observed=observed))
+    assert (found.status, found.reason) == ("unknown", "OSError: no")
+
+
+@pytest.mark.parametrize(("number", "severity"), [(79, "error"), (31, "warning")])
+def test_xid(tmp_path, number, severity):
+    line = f"[ 12.5] NVRM: Xid (PCI:0000:19:00): {number}, pid=77, GPU has fallen off"
+    (found,) = problems(xid, see(tmp_path, make_gpus(), observed={"kernel": line}))
+    assert found.severity == severity
+
+
+def test_xid_with_an_unreadable_log(tmp_path):
+    observed = {"kernel": Answer(None, "it ended with code 1: dmesg: read kernel buffer failed")}
+    assert statuses(xid, see(tmp_path, make_gpus(), observed=observed)) == ["unknown"]

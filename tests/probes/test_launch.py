@@ -1,0 +1,341 @@
+"""Probes of the groups tools and launch."""
+
+import json
+import os
+import struct
+
+import pytest
+
+from doctor.probes import backends, caches, command, compilers, context_length, fit, leftovers, model_files
+from doctor.probes.base.edits import correct_command
+from tests.probes.helpers import (
+    make_context,
+    make_device,
+    make_gpus,
+    make_package,
+    make_path,
+    make_python,
+    make_sglang,
+    make_torch,
+    problems,
+    run,
+    statuses,
+    write,
+    write_program,
+)
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "max_position_embeddings": 1024,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    write(tmp_path, "model/config.json", json.dumps(CONFIG))
+    write(tmp_path, "model/tokenizer.json", "{}")
+    write(tmp_path, "model/chat_template.jinja", "x")
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
+    return folder
+
+
+def see(model, flags="", gpus=None, environment=None, python=None, **fields):
+    observed = {
+        "paths": make_path(str(model)),
+        "gpus": gpus or make_gpus(),
+        "python": python or make_python(make_sglang()),
+    }
+    return make_context("/", f"sglang serve --model-path {model} {flags}", environment, observed, model, **fields)
+
+
+def test_command_that_is_valid(model):
+    assert statuses(command, see(model)) == ["ok"]
+
+
+def test_command_with_an_unknown_flag(model):
+    context = see(model, "--tensor-paralel-size 2")
+    (found,) = problems(command, context)
+    assert found.severity == "error"
+    assert "--tensor-parallel-size 2" in correct_command(context.launch, [found]) or "--tp" in correct_command(
+        context.launch, [found]
+    )
+
+
+def test_command_of_a_version_without_a_table(model):
+    context = see(model, python=make_python(make_sglang("0.5.15.post1")), version="0.5.16")
+    assert "judged by the flags of" in run(command, context)[0].summary
+
+
+def test_model_that_is_complete(model):
+    assert statuses(model_files, see(model)) == ["ok"]
+
+
+def test_model_path_that_does_not_exist():
+    context = make_context(
+        "/",
+        "sglang serve --model-path /nonexistent/model",
+        observed={"paths": make_path("/nonexistent/model", exists=False)},
+    )
+    assert "does not exist" in problems(model_files, context)[0].summary
+
+
+def test_model_on_the_hub_is_not_judged():
+    assert statuses(model_files, make_context("/", "sglang serve --model-path org/name", observed={"paths": {}})) == [
+        "not-applicable"
+    ]
+
+
+def test_model_folder_that_does_not_answer():
+    from doctor.probes.base.context import Answer
+
+    context = make_context(
+        "/", "sglang serve --model-path /dead", observed={"paths": Answer({}, "/dead does not answer")}
+    )
+    assert statuses(model_files, context) == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("config.json", "config.json"), ("tokenizer.json", "no tokenizer"), ("model.safetensors", "no weights")],
+)
+def test_model_with_a_file_missing(model, name, words):
+    os.remove(model / name)
+    assert any(words in found.summary and found.severity == "error" for found in problems(model_files, see(model)))
+
+
+def test_model_without_weights_is_fine_with_dummy_ones(model):
+    os.remove(model / "model.safetensors")
+    assert problems(model_files, see(model, "--load-format dummy")) == []
+
+
+def test_model_with_a_missing_shard(model):
+    index = {"weight_map": {"w": "model.safetensors", "x": "model-00002-of-00002.safetensors"}}
+    write(model, "model.safetensors.index.json", json.dumps(index))
+    assert "model-00002-of-00002" in problems(model_files, see(model))[0].summary
+
+
+def test_model_with_a_cut_shard(model):
+    (model / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
+    assert problems(model_files, see(model))[0].severity == "error"
+
+
+def test_model_with_lfs_pointers(model):
+    (model / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
+    assert problems(model_files, see(model))[0].fixes[0] == "git lfs pull"
+
+
+def test_model_without_a_chat_template_is_a_note(model):
+    os.remove(model / "chat_template.jinja")
+    assert [found.severity for found in problems(model_files, see(model))] == ["info"]
+
+
+def test_model_with_code_of_its_own(model):
+    write(model, "config.json", json.dumps({**CONFIG, "auto_map": {"AutoModel": "x.Y"}}))
+    assert "--trust-remote-code" in problems(model_files, see(model))[0].summary
+    assert problems(model_files, see(model, "--trust-remote-code")) == []
+
+
+@pytest.mark.parametrize(("name", "good"), [("LlamaForCausalLM", True), ("OtherForCausalLM", False)])
+def test_architecture_that_sglang_has(model, tmp_path, name, good):
+    write(tmp_path, "sglang/srt/models/a.py", f"import x\n\nclass {name}(nn.Module):\n    pass\n")
+    python = make_python(make_sglang(), sglang_at=str(tmp_path / "sglang" / "__init__.py"))
+    assert (problems(model_files, see(model, python=python)) == []) is good
+
+
+@pytest.mark.parametrize(("flags", "severity"), [("--context-length 4096", "error"), ("--context-length 1024", None)])
+def test_context_length(model, flags, severity):
+    context = see(model, flags)
+    found = problems(context_length, context)
+    assert [problem.severity for problem in found] == ([severity] if severity else [])
+    if severity:
+        assert correct_command(context.launch, found).endswith("--context-length 1024")
+
+
+def test_context_length_with_the_permission(model):
+    context = see(model, "--context-length 4096", environment={"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"})
+    assert [found.severity for found in problems(context_length, context)] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "capability", "good"),
+    [
+        ("--attention-backend fa3", [9, 0], True),
+        ("--attention-backend fa3", [12, 0], False),
+        ("--attention-backend trtllm_mla", [9, 0], False),
+        ("--attention-backend trtllm_mha", [10, 0], True),
+        ("--attention-backend triton", [7, 5], True),
+        ("--fp8-gemm-backend deep_gemm", [8, 9], False),
+        ("--dtype bfloat16", [7, 5], False),
+    ],
+)
+def test_backend_against_capability(model, flags, capability, good):
+    context = see(model, flags, make_gpus(make_device(capability=capability)))
+    found = [problem for problem in problems(backends, context) if problem.severity == "error"]
+    assert (found == []) is good
+    if found:
+        assert correct_command(context.launch, found)
+
+
+def test_quantization_that_the_gpu_refuses(model):
+    write(model, "config.json", json.dumps({**CONFIG, "quantization_config": {"quant_method": "fp8"}}))
+    (found,) = problems(backends, see(model, gpus=make_gpus(make_device(capability=[7, 5]))))
+    assert "refuses" in found.summary
+
+
+def test_quantization_that_runs_as_weights_only_is_a_note(model):
+    write(model, "config.json", json.dumps({**CONFIG, "quantization_config": {"quant_method": "fp8"}}))
+    (found,) = problems(backends, see(model, gpus=make_gpus(make_device(capability=[8, 0]))))
+    assert found.severity == "info"
+
+
+BIG = {
+    **CONFIG,
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 90,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "vocab_size": 1000,
+}
+
+
+def test_model_that_fits(model):
+    assert statuses(fit, see(model, "--mem-fraction-static 0.5"))[0] == "ok"
+
+
+def test_model_that_does_not_fit(model):
+    write(model, "config.json", json.dumps(BIG))
+    os.remove(model / "model.safetensors")
+    (found,) = problems(fit, see(model, "--load-format dummy"))
+    assert found.severity == "error"
+
+
+def test_grouped_offload_of_the_wrong_architecture(model):
+    (found,) = problems(fit, see(model, "--offload-group-size 1 --offload-num-in-group 1"))
+    assert "only DeepSeek" in found.summary
+
+
+def test_fit_without_a_gpu_is_unknown(model):
+    from doctor.probes.base.context import Answer
+
+    context = see(model)._replace(observed={"gpus": Answer(None, "none"), "paths": Answer(make_path(str(model)))})
+    assert statuses(fit, context) == ["unknown"]
+
+
+def write_process(root, pid, parent, line, state="S", name="python"):
+    write(root, f"/proc/{pid}/cmdline", line)
+    write(root, f"/proc/{pid}/stat", f"{pid} ({name}) {state} {parent} 1 1")
+
+
+def test_orphaned_scheduler(tmp_path):
+    write_process(tmp_path, 1, 0, "/sbin/init\0")
+    write_process(tmp_path, 77, 1, "sglang::scheduler_TP0\0\0")
+    (found,) = problems(leftovers, make_context(tmp_path))
+    assert found.fixes == ("kill 77",)
+
+
+def test_scheduler_of_a_running_server(tmp_path):
+    write_process(tmp_path, 50, 1, "python\0-m\0sglang.launch_server\0")
+    write_process(tmp_path, 77, 50, "sglang::scheduler\0")
+    assert statuses(leftovers, make_context(tmp_path)) == ["ok"]
+
+
+def test_scheduler_whose_server_is_process_1(tmp_path):
+    write_process(tmp_path, 1, 0, "python\0-m\0sglang.launch_server\0")
+    write_process(tmp_path, 77, 1, "sglang::scheduler\0")
+    assert problems(leftovers, make_context(tmp_path)) == []
+
+
+def test_zombie_scheduler(tmp_path):
+    write_process(tmp_path, 60, 1, "bash\0")
+    write_process(tmp_path, 77, 60, "", "Z", "sglang::schedul")
+    (found,) = problems(leftovers, make_context(tmp_path))
+    assert found.fixes == ("kill 60   # its parent",)
+
+
+def test_doctor_with_a_launch_in_its_arguments_is_no_server(tmp_path):
+    write_process(tmp_path, 77, 1, "python\0doctor\0check\0--\0sglang\0serve\0--model-path\0m\0")
+    assert "running server" not in run(leftovers, make_context(tmp_path))[0].summary
+
+
+def test_segments_of_an_earlier_server(tmp_path):
+    write(tmp_path, "/dev/shm/sgl_shm_1", "x" * (2 << 20))
+    (found,) = problems(leftovers, make_context(tmp_path))
+    assert "1 segments" in found.summary
+
+
+def test_segments_of_others_are_left_alone(tmp_path):
+    write(tmp_path, "/dev/shm/postgres.1", "x" * (2 << 20))
+    assert problems(leftovers, make_context(tmp_path)) == []
+
+
+TOOLS = {"g++": "", "gcc": "", "ninja": "", "nvcc": "Cuda compilation tools, release {version}, V1"}
+
+
+def see_tools(root, *missing, version="13.0", capability=(9, 0), **interpreter):
+    folder = root / "bin"
+    folder.mkdir(exist_ok=True)
+    for name, text in TOOLS.items():
+        if name not in missing:
+            write_program(folder / name, f"#!/bin/sh\necho '{text.format(version=version)}'\n")
+    write(root, "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "")
+    observed = {
+        "gpus": make_gpus(make_device(capability=list(capability))),
+        "python": make_python(make_torch(), **interpreter),
+    }
+    return make_context(root, environment={"PATH": f"{folder}", "CUDA_HOME": str(root / "none")}, observed=observed)
+
+
+def test_tools_that_are_there(tmp_path):
+    assert statuses(compilers, see_tools(tmp_path)) == ["ok"]
+
+
+@pytest.mark.parametrize("name", ["g++", "gcc", "ninja"])
+def test_tool_that_is_missing(tmp_path, name):
+    assert [found.severity for found in problems(compilers, see_tools(tmp_path, name))] == ["error"]
+
+
+def test_python_headers_that_are_missing(tmp_path):
+    assert "Python.h of Python 3.12" in problems(compilers, see_tools(tmp_path, headers=False))[0].summary
+
+
+def test_nvcc_too_old_for_blackwell(tmp_path):
+    found = problems(compilers, see_tools(tmp_path, version="12.4", capability=(10, 0)))
+    assert "sm100 needs 12.8" in found[0].summary
+
+
+def test_nvcc_of_another_major_than_torch(tmp_path):
+    (found,) = problems(compilers, see_tools(tmp_path, version="12.8"))
+    assert found.severity == "warning"
+
+
+def test_nothing_is_compiled_without_a_gpu(tmp_path):
+    context = make_context(
+        tmp_path, "sglang serve --model-path /m --device cpu", observed={"python": make_python(make_package("x", "1"))}
+    )
+    assert statuses(compilers, context) == ["not-applicable"]
+
+
+def test_home_that_does_not_exist(tmp_path):
+    assert problems(caches, make_context(tmp_path, environment={"HOME": "/nope"}))[0].severity == "error"
+
+
+def test_cache_that_is_relative(tmp_path):
+    write(tmp_path, "/root/x", "")
+    (found,) = problems(caches, make_context(tmp_path, environment={"TRITON_CACHE_DIR": "cache"}))
+    assert "relative" in found.summary
+
+
+def test_cache_that_is_a_file(tmp_path):
+    write(tmp_path, "/root/x", "")
+    (found,) = problems(caches, make_context(tmp_path, environment={"HF_HOME": "/root/x"}))
+    assert "is a file" in found.summary

@@ -1,0 +1,306 @@
+"""Probes of the Python group."""
+
+import pytest
+
+from doctor.probes import allocator, codecs, duplicates, imports, interpreter, packages
+from doctor.probes.base.context import Answer, Interpreter
+from doctor.probes.base.edits import correct_command
+from tests.probes.helpers import (
+    make_context,
+    make_device,
+    make_gpus,
+    make_package,
+    make_python,
+    make_sglang,
+    make_torch,
+    problems,
+    run,
+    statuses,
+    write,
+)
+
+LAUNCH = "python3 -m sglang.launch_server --model-path /m"
+
+
+def see(root, python, command="", **fields):
+    return make_context(root, command, observed={"python": python, **fields.pop("observed", {})}, **fields)
+
+
+def test_interpreter_that_works(tmp_path):
+    assert statuses(interpreter, see(tmp_path, make_python(make_sglang()))) == ["ok"]
+
+
+def test_interpreter_that_is_not_found(tmp_path):
+    context = see(tmp_path, None)._replace(python=Interpreter(None, "the launch runs in a container"))
+    (found,) = run(interpreter, context)
+    assert (found.status, found.reason) == ("unknown", "the launch runs in a container")
+
+
+def test_interpreter_that_does_not_start(tmp_path):
+    context = see(tmp_path, Answer(None, "it was killed by SIGSEGV"))
+    (found,) = problems(interpreter, context)
+    assert found.evidence == ("it was killed by SIGSEGV",)
+
+
+def test_python_older_than_sglang_wants(tmp_path):
+    row = make_sglang("0.5.23")
+    row["requires_python"] = ">=3.11"
+    (found,) = problems(interpreter, see(tmp_path, make_python(row, version="3.10.4")))
+    assert "3.10.4" in found.summary
+
+
+@pytest.mark.parametrize(("libc", "good"), [("2.39", True), ("2.34", True), ("2.31", False)])
+def test_wheel_for_a_newer_glibc(tmp_path, libc, good):
+    row = make_sglang("0.5.15", tags=["cp312-cp312-manylinux_2_34_x86_64"])
+    found = problems(interpreter, see(tmp_path, make_python(row, libc=["glibc", libc])))
+    assert (found == []) is good
+
+
+def test_wheel_for_another_machine(tmp_path):
+    row = make_sglang("0.5.15", tags=["cp312-cp312-manylinux_2_34_x86_64"])
+    (found,) = problems(interpreter, see(tmp_path, make_python(row, machine="aarch64")))
+    assert "built for x86_64" in found.summary
+
+
+def test_file_that_hides_a_module(tmp_path):
+    (found,) = problems(interpreter, see(tmp_path, make_python(shadows=["numpy.py"])))
+    assert "numpy.py" in found.summary
+
+
+REQUIRES = ("torch==2.11.0", "sglang-kernel==0.4.4", "flashinfer_python[cu13]==0.6.12", 'runai; extra == "x"', "tqdm")
+GOOD = (
+    make_torch(),
+    make_package("sglang-kernel", "0.4.4"),
+    make_package("flashinfer-python", "0.6.12"),
+    make_package("tqdm", "4"),
+)
+
+
+def test_packages_that_fit(tmp_path):
+    assert statuses(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD))) == ["ok"]
+
+
+def test_package_of_another_version(tmp_path):
+    rows = (make_torch("2.9.1+cu128", "12.8"), *GOOD[1:])
+    (found,) = problems(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *rows)))
+    assert found.severity == "error"
+    assert "torch 2.9.1+cu128, wanted ==2.11.0" in found.summary
+    assert "torch==2.11.0" in found.fixes[0]
+
+
+def test_package_that_only_some_need_is_a_warning(tmp_path):
+    (found,) = problems(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD[:3])))
+    assert found.severity == "warning"
+    assert "tqdm is missing" in found.evidence[0]
+
+
+def test_sglang_missing_with_an_old_driver_gets_an_old_release(tmp_path):
+    context = see(tmp_path, make_python(make_torch()), LAUNCH, observed={"gpus": make_gpus(cuda=12080)})
+    (found,) = problems(packages, context)
+    assert "'sglang<0.5.12'" in found.fixes[0]
+
+
+def test_sglang_from_a_folder_without_metadata(tmp_path):
+    (found,) = problems(packages, see(tmp_path, make_python(sglang_at="/src/sglang/__init__.py")))
+    assert "without metadata" in found.summary
+
+
+def test_two_copies_of_torch(tmp_path):
+    rows = (make_torch(), make_package("torch", "2.9.1", "/root/.local/lib"))
+    (found,) = problems(duplicates, see(tmp_path, make_python(*rows)))
+    assert "2 times" in found.summary
+
+
+def test_same_version_twice_is_no_duplicate(tmp_path):
+    rows = (make_package("torch", "2.11.0"), make_package("torch", "2.11.0", "/other"))
+    assert statuses(duplicates, see(tmp_path, make_python(*rows))) == ["ok"]
+
+
+def test_old_and_new_kernel_package(tmp_path):
+    rows = (make_package("sgl-kernel", "0.3.21"), make_package("sglang-kernel", "0.4.4"))
+    (found,) = problems(duplicates, see(tmp_path, make_python(*rows)))
+    assert found.severity == "error"
+    assert "uninstall -y sgl-kernel sglang-kernel" in found.fixes[0]
+
+
+def test_flashinfer_parts_of_two_versions(tmp_path):
+    rows = (make_package("flashinfer-python", "0.6.12"), make_package("flashinfer-cubin", "0.6.11"))
+    assert "does not belong" in problems(duplicates, see(tmp_path, make_python(*rows)))[0].summary
+
+
+def test_flashinfer_parts_that_differ_in_the_local_version_only(tmp_path):
+    rows = (make_package("flashinfer-python", "0.6.12"), make_package("flashinfer-jit-cache", "0.6.12+cu130"))
+    assert problems(duplicates, see(tmp_path, make_python(*rows))) == []
+
+
+STACK = make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD)
+
+
+def see_imports(root, modules, command=LAUNCH, reason=""):
+    observed = {"imports": Answer(modules, reason), "gpus": make_gpus(make_device())}
+    return see(root, STACK, command, observed=observed)
+
+
+TORCH = {"torch": {"version": "2.11.0", "architectures": ["sm_90"]}, "cuda": {"count": 1, "built": True}}
+KERNEL = {"sgl_kernel": {"version": "0.4.4", "parts": ["flash_ops.abi3.so", "sm90"]}}
+
+
+def test_imports_that_work(tmp_path):
+    assert statuses(imports, see_imports(tmp_path, {**TORCH, **KERNEL})) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("ImportError: x.so: undefined symbol: _ZN3c104cuda29c10_cuda_check", "another torch"),
+        ("ImportError: undefined symbol: cuGreenCtxStreamCreate", "newer NVIDIA driver"),
+        ("ImportError: libnuma.so.1: cannot open shared object file", "libnuma"),
+        ("ImportError: libcuda.so.1: cannot open shared object file", "no libcuda"),
+        ("ImportError: libnvrtc.so.12: cannot open shared object file", "misses libnvrtc.so.12"),
+        ("killed by signal 11", "crashes"),
+        ("ValueError: odd", "cannot be imported"),
+    ],
+)
+def test_kernel_package_that_fails(tmp_path, error, words):
+    (found,) = problems(imports, see_imports(tmp_path, {**TORCH, "sgl_kernel": {"error": error}}))
+    assert words in found.summary
+    assert found.severity == "error"
+
+
+def test_torch_that_does_not_import(tmp_path):
+    (found,) = problems(imports, see_imports(tmp_path, {"torch": {"error": "OSError: libtorch_cuda.so"}}))
+    assert "torch==2.11.0" in found.fixes[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [("RuntimeError: Error 802: system not yet", "802"), ("driver is too old", "too old")]
+)
+def test_cuda_that_does_not_start(tmp_path, error, words):
+    (found,) = problems(imports, see_imports(tmp_path, {**TORCH, **KERNEL, "cuda": {"error": error}}))
+    assert words in found.summary
+
+
+def test_cuda_error_of_an_empty_variable_belongs_to_another_probe(tmp_path):
+    context = see_imports(
+        tmp_path,
+        {**TORCH, **KERNEL, "cuda": {"error": "No CUDA GPUs are available"}},
+        f"CUDA_VISIBLE_DEVICES='' {LAUNCH}",
+    )
+    assert problems(imports, context) == []
+
+
+def test_kernel_package_without_flash_attention_on_hopper(tmp_path):
+    parts = {"sgl_kernel": {"version": "0.4.4", "parts": ["common_ops.abi3.so", "sm90"]}}
+    context = see_imports(tmp_path, {**TORCH, **parts})
+    (found,) = problems(imports, context)
+    assert "the default on Hopper" in found.summary
+    assert correct_command(context.launch, [found]).endswith("--attention-backend triton")
+
+
+def test_kernel_package_without_flash_attention_that_is_not_used(tmp_path):
+    parts = {"sgl_kernel": {"version": "0.4.4", "parts": ["common_ops.abi3.so", "sm90"]}}
+    assert problems(imports, see_imports(tmp_path, {**TORCH, **parts}, f"{LAUNCH} --attention-backend triton")) == []
+
+
+def test_kernel_package_that_is_missing(tmp_path):
+    observed = {
+        "imports": {**TORCH, "sgl_kernel": {"error": "ModuleNotFoundError: No module named 'sgl_kernel'"}},
+        "gpus": make_gpus(),
+    }
+    context = see(
+        tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), make_torch()), LAUNCH, observed=observed
+    )
+    (found,) = problems(imports, context)
+    assert "sglang-kernel==0.4.4" in found.fixes[0]
+
+
+def test_imports_that_time_out_are_unknown(tmp_path):
+    assert statuses(imports, see_imports(tmp_path, TORCH, reason="python gave no answer within 17 s")) == ["unknown"]
+
+
+def see_codecs(root, libraries, cores, config="{}", codec="0.11.1"):
+    write(root, "/m/config.json", config)
+    rows = (make_torch(), *([make_package("torchcodec", codec)] if codec else []))
+    found = [{"avutil": number + 52, "ffmpeg": number, "error": ""} for number in libraries]
+    return see(
+        root, make_python(*rows), LAUNCH, observed={"codecs": {"libraries": found, "cores": cores}}, model=root / "m"
+    )
+
+
+AUDIO = '{"audio_config": {"a": 1}}'
+CORES = [f"libtorchcodec_core{number}.so" for number in (4, 5, 6, 7)]
+
+
+def test_codecs_of_a_text_model_are_one_quiet_line(tmp_path):
+    assert statuses(codecs, see_codecs(tmp_path, [], CORES)) == ["not-applicable"]
+
+
+def test_codecs_of_an_audio_model(tmp_path):
+    assert statuses(codecs, see_codecs(tmp_path, [6], CORES, AUDIO)) == ["ok"]
+
+
+def test_codecs_with_an_ffmpeg_that_no_core_matches(tmp_path):
+    write(tmp_path, "/etc/os-release", 'ID=ubuntu\nID_LIKE="debian"\n')
+    (found,) = problems(codecs, see_codecs(tmp_path, [9], CORES, AUDIO))
+    assert found.severity == "warning"
+    assert found.fixes == ("sudo apt-get install -y ffmpeg",)
+
+
+def test_codecs_without_torchcodec(tmp_path):
+    (found,) = problems(codecs, see_codecs(tmp_path, [6], [], AUDIO, codec=None))
+    assert "torchcodec==0.11.*" in found.fixes[0]
+
+
+def test_torchcodec_of_another_torch(tmp_path):
+    assert "another torch" in problems(codecs, see_codecs(tmp_path, [6], CORES, AUDIO, codec="0.7.0"))[0].summary
+
+
+def see_allocator(root, text, command=LAUNCH, torch="2.11.0", **environment):
+    return see(
+        root, make_python(make_torch(torch, "13.0")), command, environment={"PYTORCH_ALLOC_CONF": text, **environment}
+    )
+
+
+def test_allocator_key_that_this_torch_does_not_know(tmp_path):
+    text = "expandable_segments:True,pinned_max_round_threshold_mb:16"
+    context = see_allocator(tmp_path, text)
+    (found,) = problems(allocator, context)
+    assert "torch 2.11.0 does not know pinned_max_round_threshold_mb (it came with torch 2.13)" in found.summary
+    assert correct_command(context.launch, [found]).startswith("PYTORCH_ALLOC_CONF=expandable_segments:True ")
+
+
+def test_allocator_key_that_this_torch_knows(tmp_path):
+    assert statuses(allocator, see_allocator(tmp_path, "pinned_max_round_threshold_mb:16", torch="2.13.0")) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("expandable_segments", "cannot read"), ("expandable_segments:1", "True or False")]
+)
+def test_allocator_syntax(tmp_path, text, words):
+    assert words in problems(allocator, see_allocator(tmp_path, text))[0].summary
+
+
+def test_allocator_with_memory_saver(tmp_path):
+    context = see_allocator(tmp_path, "expandable_segments:True", f"{LAUNCH} --enable-memory-saver")
+    assert "--enable-memory-saver" in problems(allocator, context)[0].summary
+
+
+def test_allocator_with_mooncake_over_efa(tmp_path):
+    context = see_allocator(tmp_path, "expandable_segments:True", MOONCAKE_PROTOCOL="efa")
+    assert "MOONCAKE_PROTOCOL" in problems(allocator, context)[0].summary
+
+
+def test_allocator_with_two_variables(tmp_path):
+    context = see_allocator(tmp_path, "expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
+    assert "wins" in problems(allocator, context)[0].summary
+
+
+def test_allocator_variable_that_an_old_torch_does_not_read(tmp_path):
+    assert (
+        "does not read"
+        in problems(allocator, see_allocator(tmp_path, "expandable_segments:True", torch="2.8.0"))[0].summary
+    )
+
+
+def test_allocator_that_is_not_set(tmp_path):
+    assert statuses(allocator, see(tmp_path, make_python())) == ["not-applicable"]

@@ -1,0 +1,263 @@
+"""`doctor check` as a program, in environments that are broken for real."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doctor.probes.base.result import Result
+from doctor.report.check_json import render as render_json
+from doctor.report.check_junit import render as render_junit
+from doctor.report.check_markdown import render as render_markdown
+from doctor.report.check_report import CheckReport, clean_result
+from doctor.report.check_target import Target
+from doctor.report.check_text import render as render_text
+from tests.probes.helpers import write_package, write_program, write_python
+
+FORMATS = {"text": render_text, "json": render_json, "markdown": render_markdown, "junit": render_junit}
+LIMIT = 60
+
+
+def check(*arguments, env=None, **options):
+    environment = {**os.environ, "NO_COLOR": "1", **(env or {})}
+    command = [sys.executable, "-m", "doctor", "check", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT, check=False, env=environment, **options
+    )
+
+
+def read(done):
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def find(data, probe):
+    return [row for row in data["results"] if row["probe"] == probe]
+
+
+def assert_no_mistake(data):
+    assert not [row for row in data["results"] if "made a mistake" in (row["reason"] or "")]
+
+
+def test_check_of_this_machine():
+    data = read(check("--format", "json"))
+    assert len({row["probe"] for row in data["results"]}) > 30
+    assert_no_mistake(data)
+
+
+def test_list_names_every_probe():
+    assert len(check("--list").stdout.splitlines()) > 30
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_have_the_same_code(name):
+    launch = ("--only", "command", "--format", name, "--", "sglang", "serve", "--model-path", "m", "--no-such-flag")
+    done = check(*launch)
+    assert done.returncode == 1
+    assert "--no-such-flag" in done.stdout
+
+
+def test_fail_on_never():
+    assert check("--only", "command", "--fail-on", "never", "--", "--model-path", "m", "--no-such-flag").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--only", "nonsense"), "no probe or group"),
+        (("--python", "/nonexistent"), "no interpreter"),
+        (("--compare", "/nonexistent"), "No such file"),
+        (("--model", "m", "--", "sglang", "serve", "--model-path", "m"), "both given"),
+        (("--only", "command", "--", "true"), "no SGLang launch command"),
+        (("--only", "caches", "--save", "/dev/full"), "No space left"),
+    ],
+)
+def test_wrong_usage(arguments, words):
+    done = check(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_output_on_a_full_disk():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "doctor", "check", "--only", "caches"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+
+
+def test_save_and_compare(tmp_path):
+    saved = tmp_path / "good.json"
+    assert check("--only", "caches,command", "--save", saved, env={"HF_HOME": "/tmp"}).returncode == 0
+    data = read(check("--only", "caches,command", "--compare", saved, "--format", "json", env={"HF_HOME": "/var"}))
+    assert {"name": "env.HF_HOME", "saved": "/tmp", "now": "/var"} in data["differences"]
+    assert "Differences from the saved check" in check("--only", "caches", "--compare", saved).stdout
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"results": 1, "facts": []}', "\0" * 100])
+def test_compare_with_a_file_that_is_no_check(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    done = check("--only", "caches", "--compare", tmp_path / "bad.json")
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_output_is_ascii_where_the_terminal_is():
+    done = check("--format", "text", env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert done.returncode in (0, 1)
+    assert done.stdout.isascii()
+
+
+def test_secrets_are_not_printed():
+    launch = (
+        "--",
+        "HF_TOKEN=hf_abcdefghijklmnopqrstuv",
+        "sglang",
+        "serve",
+        "--model-path",
+        "m",
+        "--api-key",
+        "topsecret",
+        "--xyz",
+    )
+    for name in FORMATS:
+        done = check("--only", "command", "--format", name, *launch)
+        assert "topsecret" not in done.stdout + done.stderr
+        assert "hf_abc" not in done.stdout + done.stderr
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A folder first on PATH and PYTHONPATH, in which tests put what misbehaves."""
+    site = tmp_path / "site"
+    site.mkdir()
+    python = write_python(tmp_path, site)
+    return tmp_path, site, python
+
+
+def test_everything_hangs(broken):
+    folder, site, python = broken
+    write_package(site, "torch", "2.11.0", module="torch", text="import time; time.sleep(600)")
+    (folder / "pynvml.py").write_text("import time; time.sleep(600)\n")
+    for name in ("nvidia-smi", "dmesg", "nvcc"):
+        write_program(folder / name, "#!/bin/sh\nsleep 600\n")
+    env = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(folder)}
+    data = read(check("--python", python, "--format", "json", env=env))
+    assert_no_mistake(data)
+    assert data["seconds"] < 30
+    assert "gave no answer" in find(data, "imports")[0]["reason"]
+    assert find(data, "devices")[0]["status"] == "unknown"
+    assert find(data, "oom-kills")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raise OSError('libcudart.so.13: cannot open shared object file')",
+        "raise SystemExit(1)",
+        "import os; os.abort()",
+    ],
+)
+def test_torch_breaks_on_import(broken, text):
+    _, site, python = broken
+    write_package(site, "torch", "2.11.0", module="torch", text=text)
+    data = read(check("--python", python, "--format", "json", "--only", "python"))
+    assert find(data, "imports")[0]["severity"] == "error"
+
+
+def test_interpreter_segfaults(broken):
+    folder, _, python = broken
+    write_program(python, "#!/bin/sh\nkill -SEGV $$\n")
+    data = read(check("--python", python, "--format", "json"))
+    assert find(data, "interpreter")[0]["status"] == "problem"
+
+
+def test_home_that_is_not_writable(tmp_path):
+    data = read(check("--format", "json", "--only", "tools,host", env={"HOME": "/proc/nowhere"}))
+    assert find(data, "caches")[0]["severity"] == "error"
+
+
+def test_environment_that_is_empty():
+    command = [sys.executable, "-m", "doctor", "check", "--format", "json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT, check=False, env={}, stdin=subprocess.DEVNULL
+    )
+    assert_no_mistake(read(done))
+
+
+def test_model_folder_with_a_pipe_for_a_config(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    data = read(check("--format", "json", "--model", tmp_path))
+    assert [row["status"] for row in find(data, "model-files")] == ["unknown"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount namespace of its own")
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        "mount -t tmpfs -o size=64k,nr_inodes=8 tmpfs /tmp",
+        "mount -t tmpfs tmpfs /sys",
+        "mount -t tmpfs -o size=64m tmpfs /dev/shm",
+    ],
+)
+def test_machine_with_parts_missing_or_full(prepare):
+    command = f"{prepare} && exec {sys.executable} -m doctor check --format json -- sglang serve --model-path m --tp 4"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("mount namespaces are not allowed here")
+    data = read(done)
+    assert_no_mistake(data)
+    if "/dev/shm" in prepare:
+        assert find(data, "shared-memory")[0]["severity"] == "error"
+    if "/tmp" in prepare:
+        assert any("is full" in row["summary"] for row in find(data, "disk"))
+
+
+def test_interrupt_ends_the_check_and_its_children(broken):
+    folder, site, python = broken
+    marker = folder / "pid"
+    text = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    write_package(site, "torch", "2.11.0", module="torch", text=text)
+    command = [sys.executable, "-m", "doctor", "check", "--only", "imports", "--python", python]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not marker.exists() or not marker.read_text():
+            assert process.poll() is None
+        process.send_signal(2)
+        assert process.wait(timeout=LIMIT) == 130
+    pid = int(marker.read_text())
+    with pytest.raises(ProcessLookupError):
+        for _ in range(10_000):
+            os.kill(pid, 0)
+
+
+TEXT = st.text(max_size=40)
+RESULTS = st.builds(
+    Result,
+    TEXT,
+    st.sampled_from(["ok", "problem", "not-applicable", "unknown"]),
+    TEXT,
+    st.sampled_from(["error", "warning", "info"]),
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.just(()),
+    TEXT,
+    st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
+)
+
+
+@given(st.lists(RESULTS, max_size=4))
+def test_every_format_writes_any_text(results):
+    report = CheckReport(tuple(map(clean_result, results)), {}, "python", "", "x", None, 0.1)
+    ET.fromstring(FORMATS["junit"](report, Target()))
+    assert json.loads(FORMATS["json"](report, Target()))["schema_version"] == 1
+    for name in ("text", "markdown"):
+        written = FORMATS[name](report, Target())
+        assert "\x1b" not in written
