@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import Protocol
 
 from doctor.logs.events.types import Event, PhaseMark
 from doctor.watch import states
 from doctor.watch.lifecycle import find_phase, is_announced, note_progress
-from doctor.watch.liveness import Activity, View, find_fault, is_suspect
+from doctor.watch.liveness import View, find_fault, is_suspect
 from doctor.watch.machine import Change, Machine
 from doctor.watch.model import Answer, Death, Fault, Readiness, Run, Settings, Stop
-from doctor.watch.policy import Decision, Ending, Past, decide
-from doctor.watch.tree import Member
+from doctor.watch.policy import Decision, Past, decide
+from doctor.watch.tree import Member, decode_status
+from doctor.watch.world import World
 
 FAULT_STOP_SECONDS = 5.0
 """From SIGTERM to SIGKILL after a fault: a hung scheduler never drains, and a main process without one waits for it."""
@@ -31,56 +31,7 @@ SURVIVOR_SECONDS = 5.0
 
 UNKILLABLE_SECONDS = 15.0
 GPU_SECONDS = 120.0
-"""A driver gives memory back within seconds of the last process; over 30 s were seen (`utils/network.py:70`, 0.5.23)."""
-
-
-class World(Protocol):
-    """What the supervisor can see and do; tests script it."""
-
-    def start(self, mended: bool) -> None:
-        """Start the server, with the safe edits of the last report when `mended`."""
-
-    def members(self) -> tuple[Member, ...]:
-        """Give the processes of the server, zombies too."""
-
-    def poll(self) -> int | None:
-        """Give the return code of the main process, None while it runs."""
-
-    def signal_main(self, number: int) -> None:
-        """Send a signal to the main process."""
-
-    def signal_all(self, number: int) -> None:
-        """Send a signal to every process of the server."""
-
-    def adopt(self, pid: int) -> None:
-        """Take another process for the main one."""
-
-    def output(self) -> int:
-        """Give the bytes of output so far."""
-
-    def batches(self) -> tuple[int, int]:
-        """Give the number of batch lines, and the requests running or queued in the last one."""
-
-    def activity(self) -> Activity:
-        """Say what the processes do."""
-
-    def clients(self) -> int | None:
-        """Count connections to the server's port; None when that cannot be known."""
-
-    def ask(self, kind: str) -> bool:
-        """Send a probe, "ready" or "health"; its answer comes later. False while another is under way."""
-
-    def collect(self, fault: Fault) -> None:
-        """Begin to collect evidence; `on_evidence` is called when done."""
-
-    def explain(self, run: Run) -> Ending:
-        """Diagnose an end and print it."""
-
-    def held_gpus(self) -> str:
-        """Say which GPU memory of the last server is still held, "" when none is."""
-
-    def say(self, text: str) -> None:
-        """Tell the user."""
+"""A driver gives memory back within seconds; more than 30 s were seen (`utils/network.py:70`, 0.5.23)."""
 
 
 class Supervisor:
@@ -123,8 +74,8 @@ class Supervisor:
 
     def on_answer(self, answer: Answer) -> None:
         """Take the answer of a health probe."""
-        alive = {"last_batch": self._clock()} if answer.status == 200 else {}
-        self.run = self.run._replace(health=answer, health_asked=0.0, **alive)
+        moved = self._clock() if answer.status == 200 else self.run.last_batch
+        self.run = self.run._replace(health=answer, health_asked=0.0, last_batch=moved)
 
     def on_readiness(self, readiness: Readiness) -> None:
         """Take the result of the check for readiness."""
@@ -187,7 +138,7 @@ class Supervisor:
         ended = {member.pid: member.stat.code for member in members if not member.is_alive}
         for pid in [pid for pid in self._ranks if pid not in alive]:
             code = ended.get(pid)
-            self.on_exit(pid, None if code is None else _to_code(code))
+            self.on_exit(pid, None if code is None else decode_status(code))
         self._ranks.update({pid: member for pid, member in alive.items() if member.is_rank})
         stopped = [member.pid for member in members if member.stat.state in ("T", "t")]
         self._stopped = {pid: self._stopped.get(pid, now) for pid in stopped}
@@ -360,7 +311,3 @@ class Supervisor:
             self._world.batches()[1],
             self._memory,
         )
-
-
-def _to_code(status: int) -> int:
-    return -(status & 0x7F) if status & 0x7F else status >> 8
