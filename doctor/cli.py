@@ -7,7 +7,15 @@ import sys
 
 from doctor import __version__
 
-_EXPLAIN_EXAMPLES = """\
+_EXPLAIN_RUN_EXAMPLES = """\
+examples:
+  doctor run -- sglang serve --model-path MODEL --tp 2
+  doctor run --apply safe --log-dir /var/log/sglang -- --model-path MODEL
+  doctor run --listen 0.0.0.0:9100 --events events.jsonl -- python -m sglang.launch_server --model-path MODEL
+
+exit code: the server's, or 128 + the signal that ended it; never 0 after a fault
+"""
+_EXAMPLES = """\
 examples:
   doctor explain server.log
   sglang serve --model-path MODEL 2>&1 | tee server.log | doctor explain -
@@ -41,6 +49,7 @@ _EXAMPLES = """\
 examples:
   doctor check -- COMMAND              find before the launch what would end it
   doctor explain server.log            name the cause of a failed launch, and a command that works
+  doctor run -- COMMAND                start it under a watchdog that explains, and restarts what may recover
   doctor plan MODEL_DIR -- --tp 2      say whether it will fit before an hour of loading
   doctor rule GPU001                   read what a finding means, offline
 
@@ -65,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_plan(commands)
     _add_rule(commands)
+    _add_run(commands)
     return parser
 
 
@@ -175,6 +185,62 @@ def _add_rule(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--rules", metavar="DIR", action="append", default=[], help="a folder with rules of your own")
 
 
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "run a server under a watchdog"
+    parser = _parser(
+        commands,
+        name="run",
+        help=summary,
+        description=summary.capitalize() + ".",
+        epilog=_RUN_EXAMPLES,
+        usage="doctor run [options] -- LAUNCH COMMAND",
+    )
+    check = parser.add_mutually_exclusive_group()
+    check.add_argument("--no-check", action="store_true", help="start without `doctor check` before it")
+    check.add_argument("--check-only", action="store_true", help="check the launch and do not start it")
+    parser.add_argument(
+        "--restart",
+        choices=("on-failure", "never"),
+        default="on-failure",
+        help="start again what may recover, with pauses and a budget (default: on-failure)",
+    )
+    parser.add_argument(
+        "--apply", choices=("safe", "never"), default="never", help="relaunch once with the safe edits of the diagnosis"
+    )
+    parser.add_argument("--log-dir", metavar="DIR", help="also write the output there, rotated")
+    parser.add_argument(
+        "--log-size", metavar="SIZE", default="64MiB", help="size of one of 8 log files (default: 64MiB)"
+    )
+    parser.add_argument("--events", metavar="FILE", help="append what happens as JSON lines")
+    parser.add_argument(
+        "--evidence", metavar="DIR", help="where evidence folders go (default: beside the log or ~/.local)"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="serve /livez, /readyz and /metrics")
+    parser.add_argument(
+        "--host-reserve",
+        metavar="SIZE",
+        help="stop the server when less host memory is left (default: 4 %% of it, 256 MiB to 4 GiB; 0: off)",
+    )
+    parser.add_argument(
+        "--stall-after",
+        type=float,
+        default=25.0,
+        metavar="SECONDS",
+        help="requests without any progress for this long are a hang (default: 25)",
+    )
+    parser.add_argument(
+        "--patience", type=float, default=1.0, metavar="FACTOR", help="multiplies how long a start may be silent"
+    )
+    parser.add_argument(
+        "--stop-after",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="from the forwarded signal to SIGKILL (default: 30)",
+    )
+    parser.add_argument("--keep", action="store_true", help="let the server live when the doctor itself is killed")
+
+
 def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json", "markdown"), default="text", help="output format (default: text)"
@@ -206,6 +272,10 @@ def main(arguments: list[str]) -> int:
         from doctor.commands.plan import plan
 
         return plan(options)
+    if options.subcommand == "run":
+        from doctor.commands.run import run as run_server
+
+        return run_server(options)
     from doctor.commands.rule import show_rule
 
     return show_rule(options)
