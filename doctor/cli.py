@@ -7,15 +7,7 @@ import sys
 
 from doctor import __version__
 
-_EXPLAIN_RUN_EXAMPLES = """\
-examples:
-  doctor run -- sglang serve --model-path MODEL --tp 2
-  doctor run --apply safe --log-dir /var/log/sglang -- --model-path MODEL
-  doctor run --listen 0.0.0.0:9100 --events events.jsonl -- python -m sglang.launch_server --model-path MODEL
-
-exit code: the server's, or 128 + the signal that ended it; never 0 after a fault
-"""
-_EXAMPLES = """\
+_EXPLAIN_EXAMPLES = """\
 examples:
   doctor explain server.log
   sglang serve --model-path MODEL 2>&1 | tee server.log | doctor explain -
@@ -44,6 +36,14 @@ examples:
   doctor rule --list
   doctor rule GPU001
   doctor rule --lint my-rules/
+"""
+_RUN_EXAMPLES = """\
+examples:
+  doctor run -- sglang serve --model-path MODEL --tp 2
+  doctor run --apply safe --log-dir /var/log/sglang -- --model-path MODEL
+  doctor run --listen 0.0.0.0:9100 --events events.jsonl -- python -m sglang.launch_server --model-path MODEL
+
+exit code: the server's, or 128 + the signal that ended it; never 0 after a fault
 """
 _EXAMPLES = """\
 examples:
