@@ -86,6 +86,8 @@ def _explain_unknown(name: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
         new = gone.replacement[0] if gone.replacement else None
         yield from {"kind": "removed", "last": gone.last, "replacement": new, "reason": gone.why or None}.items()
         yield "nearest", new
+        found = table.find(new) if new else None
+        yield "switch", bool(found and not found.takes_value)
     elif name in FOREIGN and (flag := table.find_dest(FOREIGN[name])):
         yield from {"kind": "foreign", "nearest": flag.name}.items()
     elif since := find_first_version(dashed, table.version):
@@ -147,6 +149,9 @@ def _last_name(flag: str) -> str:
     return flag.rstrip(":").split("/")[0]
 
 
+_UNITS = {"": 1, "k": 1024, "m": 1024**2}
+
+
 def _as_number(text: str, kind: str) -> str | None:
     """Read the number that was meant: in words, with a unit, or (for a fraction) as a percentage."""
     words = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16, "true": 1, "false": 0}
@@ -156,21 +161,30 @@ def _as_number(text: str, kind: str) -> str | None:
         percent = re.fullmatch(r"\s*(\d{1,3})\s*%\s*", text)
         comma = re.fullmatch(r"\s*(\d{1,9}),(\d{1,9})\s*", text)
         return f"{int(percent[1]) / 100:g}" if percent else f"{comma[1]}.{comma[2]}" if comma else None
-    found = re.match(r"\s*(\d+)", text)
-    return found[1] if found else None
+    found = re.match(r"\s*(\d{1,9})\s*([kKmM]?)", text)
+    return str(int(found[1]) * _UNITS[found[2].lower()]) if found else None
+
+
+_DASHES = ("\N{EN DASH}", "\N{EM DASH}")
 
 
 def find_typed_facts(facts: Mapping[str, Any], command: Command, table: FlagTable) -> dict[str, Any]:
     """Return what argparse's message leaves out and the user's command shows.
 
-    The value of an ambiguous flag, and the switch in front of a stray `true`.
+    The value of an ambiguous flag, the switch in front of a stray `true`, and the flag (with its value in
+    `usage.nearest`) whose hyphens became a dash.
     """
     uses = read_uses(command, table)
     if facts.get("usage.kind") == "ambiguous":
         values = (use.values[0].value for use in uses if use.typed == facts.get("usage.flag") and use.values)
         return {"usage.value": next(values, None)}
     if facts.get("usage.kind") == "positional":
-        word = facts.get("usage.value")
+        word = str(facts.get("usage.value"))
+        if word.startswith(_DASHES):
+            # the parsed command has hyphens already
+            name = "--" + word.lstrip("".join(_DASHES))
+            values = (use.values[0].value for use in uses if use.typed == name and use.values)
+            return {"usage.flag": name, "usage.nearest": next(values, "")}
         switches = (use for use in uses if isinstance(use.found, Exact | Prefix) and not use.found.flag.takes_value)
         return {"usage.flag": next((use.typed for use in switches if [v.value for v in use.values] == [word]), None)}
     return {}
