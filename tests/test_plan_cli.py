@@ -5,7 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from doctor.commands.plan import read_launch
+from doctor.launch.flags import load_table
+
+NEWEST = load_table(None)
 TINY = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -185,3 +191,16 @@ def test_plan_without_sizes_still_shows_recipes(make_model):
 def test_plan_for_an_old_gpu_says_why_there_is_no_recipe(make_model):
     done = run_plan(make_model(V4), "--gpu", "A100 80GB", "--gpus", "8")
     assert "no recipe for sm_80: the FP4 expert kernels need Hopper or newer" in done.stdout
+
+
+WORDS = st.sampled_from(
+    ["sglang", "serve", "--tp", "--tp=", "2", "'", '"', "--", "$(x)", "A=1", "docker", "run", "-e", "\\", "\x00"]
+)
+
+
+@given(st.lists(WORDS | st.text(max_size=12), max_size=8))
+@settings(deadline=None)
+def test_read_launch_never_raises(words):
+    fields, problems = read_launch(words, NEWEST)
+    assert isinstance(fields, dict)
+    assert all("\n" not in problem for problem in problems)
