@@ -134,4 +134,6 @@ _ECHO_MARKERS = (
 
 def is_request_echo(line: bytes) -> bool:
     """True for a record of `--log-requests`, whose text is a user's prompt or a model's answer."""
+    if line.find(b": obj=", 0, _PREFIX) < 0 and line.find(b'"event":', 0, _PREFIX) < 0:
+        return False
     return any(line.find(marker, 0, _PREFIX) >= 0 for marker in _ECHO_MARKERS)

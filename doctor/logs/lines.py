@@ -9,6 +9,9 @@ from typing import NamedTuple
 MAX_LINE = 1 << 20
 """Longest piece kept of one line, in bytes: a `server_args=` dump is about 12 kB, a logged request a few MB at most."""
 
+MAX_LINES = 10_000
+"""Lines of a block at most; a chunk of a real log has two thousand, one of newlines alone has 250 thousand."""
+
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _STAMP = b"[20"
 """How every SGLang record starts (`[2026-04-24 06:29:19`); used to cut lines whose newlines were lost."""
@@ -38,7 +41,7 @@ class LineCutter:
             if len(lines) > 1 and len(self._rest) + len(lines[0]) <= MAX_LINE:
                 lines[0] = self._rest + lines[0]
                 self._rest = lines.pop()
-                yield Block(self._number, lines)
+                yield from _make_blocks(self._number, lines)
                 self._number += len(lines)
                 return
         self._rest += chunk
@@ -89,8 +92,12 @@ def _split_lines(text: bytes, number: int) -> Iterator[Block]:
     if len(text) > MAX_LINE and max(map(len, text.split(b"\n"))) > MAX_LINE:
         yield from _split_oversized(text.split(b"\n"), number)
         return
-    text = clean_bytes(text)
-    yield Block(number, text.split(b"\n"))
+    yield from _make_blocks(number, clean_bytes(text).split(b"\n"))
+
+
+def _make_blocks(number: int, lines: list[bytes]) -> Iterator[Block]:
+    for at in range(0, len(lines), MAX_LINES):
+        yield Block(number + at, lines[at : at + MAX_LINES] if len(lines) > MAX_LINES else lines)
 
 
 def _split_oversized(lines: list[bytes], number: int) -> Iterator[Block]:

@@ -133,6 +133,10 @@ class RecordReader:
                 yield from self._start("", number, line)  # most lines, by far
             elif line is ECHO:
                 yield from self._start("", number, line)
+            elif not line and self._is_still_blank(number):
+                continue
+            elif self._indent == b"" and line[:4] == b"    " and line.find(_STAMP) < 0 and b"\r" not in line:
+                yield from self._add("", number, line)  # code and frames of a traceback: no carrier indents so far
             else:
                 process, rest = strip_container(self._strip_indent(line))
                 for piece in split_pieces(rest):
@@ -152,6 +156,16 @@ class RecordReader:
         """Yield what is still open at the end of the input."""
         for process in list(self._open):
             yield from self._close(process)
+
+    def _is_still_blank(self, number: int) -> bool:
+        """True for a blank line that changes nothing: before any record, and after two others."""
+        lines = self._open.get("")
+        if lines is None:
+            return True
+        if number - self._last[""] == 1 and len(lines) > 2 and not lines[-1][1] and not lines[-2][1]:
+            self._last[""] = number
+            return True
+        return False
 
     def _add(self, process: str, number: int, piece: bytes) -> Iterator[RawRecord]:
         lines = self._open.get(process)
@@ -225,7 +239,7 @@ def _split_glued(part: bytes) -> list[bytes]:
 
 def starts_record(piece: bytes, lines: list[Numbered]) -> bool:
     """True when a line begins a record of its own rather than continuing the open one."""
-    if _HEAD.match(piece):
+    if piece[:1] != b" " and _HEAD.match(piece):
         return True
     if lines[0][1] is ECHO:
         return False
@@ -233,6 +247,8 @@ def starts_record(piece: bytes, lines: list[Numbered]) -> bool:
         return True
     if b' HTTP/1.1" ' in lines[0][1] and piece[:1] not in (b" ", b"\t", b""):
         return True  # an access line is one line
+    if piece[:1] == b" ":
+        return _is_warning_end(lines)
     if piece.startswith(b"Traceback (most recent call last)"):
         return not _expects_traceback(lines)
     if piece.startswith((b"Killed", b"Process ", b"Fatal Python error:", b"terminate called")):
