@@ -120,7 +120,7 @@ class Loop:
             self._restarts[cause] = self._restarts.get(cause, 0) + 1
         if change.after == states.READY and change.before == states.STARTING:
             self._notifier.send("READY=1", f"STATUS={change.reason}")
-        self._desk.screen.say(f"{change.before} -> {change.after}: {change.reason}")
+        self._desk.screen.say(f"{change.after}: {change.reason}")
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -96,6 +96,10 @@ class Server:
         self.gpus.mark()
         self._process.start(self._launch, self._environment)
         self.guard.arm()
+        if self._launch.command is None:
+            self.say(
+                "this does not look like an SGLang launch; its processes, memory and output are watched all the same"
+            )
         self.desk.journal.write("start", command=self._launch.text, pid=self._process.main)
 
     def members(self) -> tuple[Member, ...]:
@@ -157,7 +161,8 @@ class Server:
             "diagnosis", verdict=report.verdict, rule=root.rule if root else None, title=root.title if root else None,
             cause=root.cause if root else None, code=run.code, evidence=run.evidence, phase=report.phase,
         )  # fmt: skip
-        recoverable = root.recoverable if root else "unknown"
+        foreign = self._launch.command is None and not run.marks
+        recoverable = "never" if foreign else root.recoverable if root else "unknown"
         self.fingerprint = name
         return Ending(name, recoverable, self._mend() is not None, run.ready_after is not None)
 
@@ -210,7 +215,7 @@ class Server:
         """Clean up after the last server, and say what was served when it was stopped as asked."""
         removed = self._process.clean_up()
         if asked:
-            self.say(f"stopped as asked after {seconds:.0f} s; {self.live.batch.lines} batch lines were read")
+            self.say(f"it ran for {seconds:.0f} s and printed {self.live.batch.lines} batch lines")
         if removed:
             self.desk.journal.write("removed", paths=list(removed))
         if self.live.skipped:

@@ -178,7 +178,6 @@ class Supervisor:
         if fault is not None:
             self.run = self.run._replace(fault=fault)
             self.machine.move(states.STALLED, fault.words)
-            self._world.say(f"{fault.words}; taking evidence")
             self._world.collect(fault)
             return
         self._ask(view)
@@ -232,8 +231,7 @@ class Supervisor:
     def _recover(self, fault: Fault) -> None:
         state = states.STARTING if self.run.ready_after is None else states.SERVING
         self.run = self.run._replace(fault=None, evidence_done=False)
-        self.machine.move(state, f"goes on again ({fault.kind})")
-        self._world.say("it goes on again; nothing is ended")
+        self.machine.move(state, f"it goes on again ({fault.kind}); nothing is ended")
 
     def _tick_draining(self) -> None:
         now, stop = self._clock(), self.run.stop
@@ -271,12 +269,11 @@ class Supervisor:
 
     def _follow(self, decision: Decision) -> None:
         if decision.action == "give-up":
-            self._world.say(f"not started again: {decision.reason}")
-            self.machine.move(states.FAILED, decision.reason)
+            self.machine.move(states.FAILED, f"not started again: {decision.reason}")
             return
         self._due = self._clock() + decision.pause
-        self.machine.move(states.BACKING_OFF, decision.reason)
-        self._world.say(f"{decision.reason}, in {decision.pause:.0f} s" if decision.pause else decision.reason)
+        pause = f", in {decision.pause:.0f} s" if decision.pause else ""
+        self.machine.move(states.BACKING_OFF, decision.reason + pause)
 
     def _tick_backing_off(self) -> None:
         now = self._clock()
@@ -286,8 +283,7 @@ class Supervisor:
         if held and now < self._due + GPU_SECONDS:
             return
         if held:
-            self._world.say(f"not started again: {held}")
-            self.machine.move(states.FAILED, held)
+            self.machine.move(states.FAILED, f"not started again: {held}")
             return
         self._start(mended=self.decision.action == "mend")
         self.machine.move(states.STARTING, "mended" if self.decision.action == "mend" else "again")
