@@ -17,7 +17,9 @@ from doctor.probes.base.context import Answer, Context
 from doctor.probes.base.edits import correct_command
 from doctor.probes.base.interpreter import find_interpreter
 from doctor.probes.base.launch import find_snapshot, list_model_places, make_launch, overlay, read_command
-from doctor.probes.base.runner import PROBE_SECONDS, Probe, choose_probes, list_probes, observe, run_probes
+from doctor.probes.base.observe import OBSERVERS
+from doctor.probes.base.result import Result
+from doctor.probes.base.runner import PROBE_SECONDS, Probe, choose_probes, list_probes, run_probes, start_observing
 from doctor.probes.base.stack import find_version
 from doctor.redact import clean
 from doctor.report.check_report import (
@@ -44,12 +46,11 @@ def check(options: argparse.Namespace) -> int:
     """
     if not sys.platform.startswith("linux"):
         raise DoctorError("doctor check works on Linux only", "doctor explain, plan and rule work here")
-    chosen = choose_probes(split_names(options.only), split_names(options.skip))
     if options.list:
         sys.stdout.write("".join(f"{probe.GROUP:<9}{probe.NAME:<17}{probe.SUMMARY}\n" for probe in list_probes()))
         return 0
     saved = read_saved(options.compare) if options.compare else None
-    report = examine(options, chosen)
+    report = examine(options)
     if saved is not None:
         report = report._replace(differences=compare(saved, report))
     if options.save:
@@ -75,7 +76,7 @@ def split_names(values: list[str]) -> list[str]:
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
-def examine(options: argparse.Namespace, chosen: list[Probe]) -> CheckReport:
+def examine(options: argparse.Namespace) -> CheckReport:
     """Observe, judge, and put the report together."""
     begin = time.monotonic()
     command = read_command(options.launch, options.model)
@@ -85,22 +86,38 @@ def examine(options: argparse.Namespace, chosen: list[Probe]) -> CheckReport:
     clock = start_clock(OBSERVE_SECONDS)
     context = Context("/", environment, python, launch, None, options.online, clock, {})
     try:
-        observed = observe({need for probe in chosen for need in probe.NEEDS}, context)
+        chosen, observed = observe(options, context)
         context = settle(context, command, observed)
         results = run_probes(chosen, context)
     except KeyboardInterrupt:
         clock.stop.set()  # children are in groups of their own, so that Ctrl-C did not reach them
         time.sleep(0.2)
         raise
-    corrected = correct_command(context.launch, results)
+    return make_report(chosen, results, context, time.monotonic() - begin)
+
+
+def observe(options: argparse.Namespace, context: Context) -> tuple[list[Probe], dict[str, Answer]]:
+    """Choose the probes and bring in what they need; children start before the probes' modules are imported."""
+    only, skip = split_names(options.only), split_names(options.skip)
+    if not only and not skip:
+        wait = start_observing(OBSERVERS, context)
+        return list_probes(), wait()
+    chosen = choose_probes(only, skip)
+    return chosen, start_observing({need for probe in chosen for need in probe.NEEDS}, context)()
+
+
+def make_report(chosen: list[Probe], results: list[Result], context: Context, seconds: float) -> CheckReport:
+    """Clean what was found and add the corrected command."""
+    python, launch = context.python, context.launch
+    corrected = correct_command(launch, results)
     return CheckReport(
         tuple(clean_result(result) for result in results),
         {probe.NAME: probe.GROUP for probe in chosen},
         clean(f"{python.path} ({python.origin})" if python.path else python.origin),
         clean(find_version(context, "sglang") or ""),
-        clean(command.text) if command else None,
+        clean(launch.command.text) if launch else None,
         clean(corrected) if corrected else None,
-        time.monotonic() - begin,
+        seconds,
     )
 
 

@@ -26,6 +26,11 @@ _VITAL = frozenset(
     {"torch", "sglang-kernel", "sgl-kernel", "flashinfer-python", "flashinfer-cubin", "transformers", "xgrammar"}
     | {"torchvision", "torchaudio", "triton", "tokenizers", "cuda-python", "nvidia-cutlass-dsl", "sgl-deep-gemm"}
 )
+# Without a GPU these are not even imported.
+_GPU = frozenset(
+    {"sglang-kernel", "sgl-kernel", "flashinfer-python", "flashinfer-cubin", "triton", "cuda-python"}
+    | {"nvidia-cutlass-dsl", "sgl-deep-gemm", "torchaudio"}
+)
 # SGLang starts and answers text without these (recorded on an H200 with 0.5.15.post1, where they were missing).
 _OPTIONAL = frozenset(
     {"decord2", "torchcodec", "torchaudio", "modelscope", "timm", "anthropic", "blobfile", "datasets", "av", "build"}
@@ -67,10 +72,17 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_unknown(NAME, SUMMARY, f"the metadata of sglang {sglang} names no requirements")
         return
     wrong = [pin for pin in pins if pin.installed is None or not satisfies(pin.installed, pin.specifier)]
-    vital = [pin for pin in wrong if pin.name in _VITAL and not (pin.installed is None and pin.name in _OPTIONAL)]
+    vital = [pin for pin in wrong if is_vital(context, pin)]
     yield from describe_wrong(context, sglang, vital, [pin for pin in wrong if pin not in vital])
     if not wrong:
         yield make_ok(NAME, f"sglang {sglang}: all {len(pins)} requirements are met", facts=list_facts(pins, sglang))
+
+
+def is_vital(context: Context, pin: Pin) -> bool:
+    """Tell whether a start without this requirement fails."""
+    if pin.installed is None and pin.name in _OPTIONAL:
+        return False
+    return pin.name in (_VITAL if context.uses_gpu else _VITAL - _GPU)
 
 
 def say_missing(context: Context) -> Result:

@@ -12,7 +12,7 @@ from doctor.probes.base.launch import make_launch, overlay
 GIB = 1 << 30
 
 
-def make_context(root, command="", environment=None, observed=None, model=None, version="0.5.15.post1", **fields):
+def make_context(root, command="", environment=None, observed=None, model=None, *, version="0.5.15.post1", **fields):
     parsed = parse_command(command) if command else None
     merged = overlay({"PATH": "/usr/bin:/bin", "HOME": "/root", **(environment or {})}, parsed)
     answers = {name: value if isinstance(value, Answer) else Answer(value) for name, value in (observed or {}).items()}
@@ -22,9 +22,9 @@ def make_context(root, command="", environment=None, observed=None, model=None, 
         Interpreter("/venv/bin/python", "the launch command"),
         make_launch(parsed, version, merged) if parsed else None,
         str(model) if model else None,
-        False,
-        start_clock(20),
-        answers,
+        online=False,
+        clock=start_clock(20),
+        observed=answers,
     )
     return context._replace(**fields)
 
@@ -120,7 +120,7 @@ def write(root, path, text):
 def write_program(path, text):
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)
-    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
     return str(path)
 
 

@@ -1,4 +1,5 @@
 """Probes of the host group over a folder in place of /."""
+# ruff: noqa: S108 - these folders are looked at, nothing is written to them
 
 import pytest
 from hypothesis import given

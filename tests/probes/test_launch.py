@@ -1,4 +1,5 @@
 """Probes of the groups tools and launch."""
+# ruff: noqa: S108 - these folders are looked at, nothing is written to them
 
 import json
 import os
@@ -231,7 +232,7 @@ def test_fit_without_a_gpu_is_unknown(model):
     assert statuses(fit, context) == ["unknown"]
 
 
-def write_process(root, pid, parent, line, state="S", name="python"):
+def write_process(root, pid, parent, line, *, state="S", name="python"):
     write(root, f"/proc/{pid}/cmdline", line)
     write(root, f"/proc/{pid}/stat", f"{pid} ({name}) {state} {parent} 1 1")
 
@@ -257,7 +258,7 @@ def test_scheduler_whose_server_is_process_1(tmp_path):
 
 def test_zombie_scheduler(tmp_path):
     write_process(tmp_path, 60, 1, "bash\0")
-    write_process(tmp_path, 77, 60, "", "Z", "sglang::schedul")
+    write_process(tmp_path, 77, 60, "", state="Z", name="sglang::schedul")
     (found,) = problems(leftovers, make_context(tmp_path))
     assert found.fixes == ("kill 60   # its parent",)
 

@@ -76,11 +76,11 @@ def test_crash_of_one_module_does_not_hide_the_others(stack):
     write_torch(site, GOOD)
     write_package(site, "sglang-kernel", "0.4.4", module="sgl_kernel", text="import os; os.abort()")
     write_package(site, "tokenizers", "1.0", module="tokenizers", text="print('noise'); __version__ = '1.0'")
-    write_package(site, "xgrammar", "1.0", module="xgrammar", text="import os; os._exit(3)")
+    write_package(site, "torchaudio", "1.0", module="torchaudio", text="import os; os._exit(3)")
     found = observe.observe_imports(context).data
     assert found["torch"]["version"] == "2.11.0"
     assert found["sgl_kernel"]["error"] == "killed by signal 6"
-    assert found["xgrammar"]["error"] == "ended the process with code 3"
+    assert found["torchaudio"]["error"] == "ended the process with code 3"
     assert found["tokenizers"]["version"] == "1.0"
     assert found["cuda"] == {"count": 0, "built": False}
 

@@ -41,7 +41,7 @@ def test_unknown_probe_is_refused():
 
 
 def test_probe_with_a_bug_is_a_result(tmp_path):
-    def fail(context):
+    def fail(_context):
         yield make_ok("made-up", "first")
         raise KeyError("x")
 
@@ -51,7 +51,7 @@ def test_probe_with_a_bug_is_a_result(tmp_path):
 
 
 def test_probe_with_a_doctor_error_gives_its_hint(tmp_path):
-    def refuse(context):
+    def refuse(_context):
         raise DoctorError("no such thing", "do that")
         yield
 
@@ -63,23 +63,23 @@ def test_probe_that_hangs_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PROBE_SECONDS", 0.3)
     release = threading.Event()
 
-    def hang(context):
+    def hang(_context):
         release.wait(30)
         return
         yield
 
-    chosen = [make_probe(hang, "hangs"), make_probe(lambda context: iter([make_ok("works", "yes")]), "works")]
+    chosen = [make_probe(hang, "hangs"), make_probe(lambda _context: iter([make_ok("works", "yes")]), "works")]
     results = runner.run_probes(chosen, make_context(tmp_path))
     release.set()
     assert [(result.probe, result.status) for result in results] == [("hangs", "unknown"), ("works", "ok")]
 
 
 def test_observer_with_a_bug_is_a_reason(tmp_path, monkeypatch):
-    def fail(context):
+    def fail(_context):
         raise ValueError("broken")
 
-    monkeypatch.setattr(runner, "OBSERVERS", {"bad": fail, "good": lambda context: Answer(1)})
-    found = runner.observe(["bad", "good"], make_context(tmp_path))
+    monkeypatch.setattr(runner, "OBSERVERS", {"bad": fail, "good": lambda _context: Answer(1)})
+    found = runner.start_observing(["bad", "good"], make_context(tmp_path))()
     assert found["good"].data == 1
     assert "ValueError: broken" in found["bad"].reason
 

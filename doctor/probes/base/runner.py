@@ -55,14 +55,21 @@ def choose_probes(only: Collection[str], skip: Collection[str]) -> list[Probe]:
     ]
 
 
-def observe(names: Collection[str], context: Context) -> dict[str, Answer]:
-    """Run observers side by side; one that does not come back within the clock leaves its reason."""
+def start_observing(names: Collection[str], context: Context) -> Callable[[], dict[str, Answer]]:
+    """Start observers side by side and return what waits for them.
+
+    One that does not come back within the clock leaves its reason.
+    """
     found: dict[str, Answer] = {}
     threads = [start(lambda name=name: found.update({name: observe_one(name, context)})) for name in names]  # type: ignore[misc]
-    for thread in threads:
-        thread.join(context.clock.left + 1)
-    late = Answer(None, "it gave no answer in time")
-    return {name: found.get(name, late) for name in names}
+
+    def wait() -> dict[str, Answer]:
+        for thread in threads:
+            thread.join(context.clock.left + 1)
+        late = Answer(None, "it gave no answer in time")
+        return {name: found.get(name, late) for name in names}
+
+    return wait
 
 
 def observe_one(name: str, context: Context) -> Answer:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 _OUT = os.dup(1)
-_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "tokenizers", "xgrammar")
+# What is compiled against torch, and the tokenizer; others take seconds to import and break more rarely.
+_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "tokenizers")
 
 
 def main() -> None:
-    """Print torch, then what depends on it; the module names to try may be given as arguments."""
+    """Print torch, then what depends on it."""
     os.dup2(2, 1)  # what packages print while they are imported is not an answer
     if not attempt("torch", describe_torch):
         return
-    forks = {name: fork(name, make_import(name)) for name in sys.argv[1:] or _MODULES}
+    forks = {name: fork(name, make_import(name)) for name in _MODULES}
     forks["cuda"] = fork("cuda", start_cuda)
     for name, pid in forks.items():
         _, status = os.waitpid(pid, 0)
