@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from doctor.errors import DoctorError
 
 NAME = "server.log"
 KEPT_FILES = 8
+LEAST_SIZE = 64 << 10
 _RETRY_SECONDS = 30.0
 """How long after a failed write (disk full) the next one is tried."""
 
@@ -22,6 +23,8 @@ class RotatedLog:
     """
 
     def __init__(self, folder: str, limit: int, complain: Callable[[str], None]) -> None:
+        if limit < LEAST_SIZE:
+            raise DoctorError(f"a log file of {limit} bytes is too small", "give --log-size 64KiB or more")
         self._path = os.path.join(folder, NAME)
         self._limit = limit
         self._complain = complain
@@ -46,9 +49,8 @@ class RotatedLog:
         try:
             if self._descriptor < 0:
                 self._open()
-            if self._size + len(data) > self._limit and self._size:
-                self._rotate()
-            self._write_all(data)
+            for piece in self._cut(memoryview(data)):
+                self._write_all(piece)
         except OSError as error:
             self._give_up(error, len(data))
 
@@ -63,8 +65,17 @@ class RotatedLog:
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._descriptor).st_size
 
-    def _write_all(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _cut(self, view: memoryview) -> Iterator[memoryview]:
+        """Yield what fits into the file, after a newline where there is one, and rotate in between."""
+        while self._size + len(view) > self._limit:
+            room = max(self._limit - self._size, 0)
+            end = bytes(view[:room]).rfind(b"\n") + 1
+            yield view[: end or (room if not self._size else 0)]
+            view = view[end or (room if not self._size else 0) :]
+            self._rotate()
+        yield view
+
+    def _write_all(self, view: memoryview) -> None:
         while view:
             written = os.write(self._descriptor, view)
             self._size += written

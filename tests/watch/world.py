@@ -90,6 +90,7 @@ class FakeWorld:
         self.collected.append(fault.kind)
 
     def explain(self, run):
+        assert run.gone is not None
         self.explained += 1
         return self.ending
 
