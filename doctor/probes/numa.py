@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from doctor.launch.edits import Edit
 from doctor.launch.versions import sort_key
+from doctor.probes.base.children import run_child
 from doctor.probes.base.context import Context
 from doctor.probes.base.edits import set_variable
 from doctor.probes.base.files import list_names
@@ -19,10 +19,10 @@ SUMMARY = "ranks may be bound to their NUMA nodes"
 NEEDS = ()
 
 VARIABLE = "SGLANG_NUMA_BIND_V2"
-# Binding by numactl is on by default from here on (srt/utils/numa_utils.py).
-_SINCE = "0.5.10"
-# CAP_SYS_NICE (linux/capability.h), which set_mempolicy needs in containers with Docker's seccomp profile.
-_SYS_NICE = 23
+# Schedulers start behind `numactl --cpunodebind=N --membind=N` by default from 0.5.6 on; from 0.5.15 on SGLang
+# tries that first and goes on without it (srt/utils/numa_utils.py of the wheels 0.5.6 to 0.5.23).
+_SINCE, _TRIED_SINCE = "0.5.6", "0.5.15"
+_MAX_NODES = 8
 
 
 def probe(context: Context) -> Iterator[Result]:
@@ -48,32 +48,29 @@ def read_status(context: Context, field: str) -> str | None:
 
 def check_binding(context: Context, nodes: list[str], memory: str | None) -> Iterator[Result]:
     """Yield what makes the numactl wrapper end before the scheduler starts (exit code 1, no traceback)."""
-    version = context.launch.table.version if context.launch else "9999"
+    version = sort_key(context.launch.table.version if context.launch else "9999")
     is_on = context.environment.get(VARIABLE, "1").lower() not in ("0", "false")
-    if not is_on or not context.uses_gpu or sort_key(version) < sort_key(_SINCE):
+    program = which("numactl", context.environment)
+    if program is None or not is_on or not context.uses_gpu or version < sort_key(_SINCE):
         return
-    edits: tuple[Edit, ...] = (set_variable(context, VARIABLE, "0"),)
+    refused = next(filter(None, (try_binding(context, program, node[4:]) for node in nodes[:_MAX_NODES])), None)
+    if refused is None:
+        return
+    evidence = (refused, f"{len(nodes)} NUMA nodes, this process may use memory of node(s) {memory or '?'}")
     fixes = (f"export {VARIABLE}=0", "docker run --cap-add SYS_NICE ...")
-    numbers = count_list(memory)
-    evidence = (f"{len(nodes)} NUMA nodes, this process may use memory of node(s) {memory}",)
-    if numbers is not None and numbers < len(nodes):
-        yield make_error(
-            NAME, "numactl would bind ranks to NUMA nodes that this container may not use", evidence, fixes, edits
-        )
-    elif which("numactl", context.environment) and lacks_nice(context):
-        yield make_warning(
-            NAME, "without SYS_NICE numactl may fail and take the scheduler with it", evidence, fixes, edits
-        )
+    if version < sort_key(_TRIED_SINCE):
+        summary = "numactl may not bind here, and this SGLang's schedulers start behind it: they end with code 1"
+        yield make_error(NAME, summary, evidence, fixes, (set_variable(context, VARIABLE, "0"),))
+    else:
+        summary = "numactl may not bind here: SGLang notices and goes on unbound, somewhat slower"
+        yield make_warning(NAME, summary, evidence, fixes[1:])._replace(severity="info")
 
 
-def lacks_nice(context: Context) -> bool:
-    """Tell whether a container withholds CAP_SYS_NICE while seccomp filters."""
-    mask = read_status(context, "CapBnd") or ""
-    filtered = read_status(context, "Seccomp") == "2"
-    try:
-        return filtered and not int(mask, 16) >> _SYS_NICE & 1
-    except ValueError:
-        return False
+def try_binding(context: Context, program: str, node: str) -> str | None:
+    """Return why numactl refuses to bind to a node, None when it does as it is told."""
+    arguments = [f"--cpunodebind={node}", f"--membind={node}"]
+    done = run_child([program, *arguments, "true"], 3, context.environment, context.clock)
+    return None if done.is_good else f"numactl {' '.join(arguments)}: {done.trouble}"
 
 
 def count_list(text: str | None) -> int | None:

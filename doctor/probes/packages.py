@@ -33,7 +33,19 @@ _GPU = frozenset(
 )
 # SGLang starts and answers text without these (recorded on an H200 with 0.5.15.post1, where they were missing).
 _OPTIONAL = frozenset(
-    {"decord2", "torchcodec", "torchaudio", "modelscope", "timm", "anthropic", "blobfile", "datasets", "av", "build"}
+    {
+        "decord2",
+        "torchcodec",
+        "torchaudio",
+        "torchvision",
+        "modelscope",
+        "timm",
+        "anthropic",
+        "blobfile",
+        "datasets",
+        "av",
+        "build",
+    }
     | {"mistral-common", "tilelang", "tokenspeed-mla", "smg-grpc-servicer", "nvidia-mathdx", "openai-harmony"}
     | {"torchao", "soundfile", "prometheus-client", "sentencepiece", "easydict", "flash-attn-4", "sgl-deep-gemm"}
     | {"nvidia-cutlass-dsl", "quack-kernels", "cuda-python", "flashinfer-cubin", "llguidance", "outlines", "kernels"}

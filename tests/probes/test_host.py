@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from doctor.probes import disk, limits, memory, numa, oom_kills, pressure, shared_memory
 from doctor.probes.base.context import Answer
 from doctor.probes.base.edits import correct_command
-from tests.probes.helpers import GIB, make_context, make_path, problems, run, statuses, write
+from tests.probes.helpers import GIB, make_context, make_path, problems, run, statuses, write, write_program
 
 TP4 = "sglang serve --model-path /m --tp 4"
 MEMINFO = "MemTotal:  {total} kB\nMemAvailable:  {available} kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
@@ -142,23 +142,43 @@ def write_nodes(root, memory_nodes, extra=""):
     write(root, "/proc/self/status", f"Cpus_allowed_list:\t0-15\nMems_allowed_list:\t{memory_nodes}\n{extra}")
 
 
-def test_numa_nodes_that_the_container_withholds(tmp_path):
-    write_nodes(tmp_path, "0")
-    context = make_context(tmp_path, TP4)
+def see_numa(root, answer, command=TP4, version="0.5.10"):
+    write_nodes(root, "0")
+    write_program(root / "numactl", f"#!/bin/sh\n{answer}\n")
+    return make_context(root, command, {"PATH": str(root)}, version=version)
+
+
+REFUSE = "echo 'set_mempolicy: Operation not permitted' >&2; exit 1"
+
+
+def test_numa_binding_that_is_refused(tmp_path):
+    context = see_numa(tmp_path, REFUSE)
     (found,) = problems(numa, context)
     assert found.severity == "error"
+    assert "Operation not permitted" in found.evidence[0]
     assert correct_command(context.launch, [found]).startswith("SGLANG_NUMA_BIND_V2=0 ")
 
 
+def test_numa_binding_that_works(tmp_path):
+    assert problems(numa, see_numa(tmp_path, "exit 0")) == []
+
+
+def test_numa_binding_that_sglang_tries_itself_is_a_note(tmp_path):
+    assert [found.severity for found in problems(numa, see_numa(tmp_path, REFUSE, version="0.5.15.post1"))] == ["info"]
+
+
 def test_numa_binding_that_is_off(tmp_path):
+    assert problems(numa, see_numa(tmp_path, REFUSE, f"SGLANG_NUMA_BIND_V2=0 {TP4}")) == []
+
+
+def test_numa_binding_without_numactl(tmp_path):
     write_nodes(tmp_path, "0")
-    assert problems(numa, make_context(tmp_path, f"SGLANG_NUMA_BIND_V2=0 {TP4}")) == []
+    assert problems(numa, make_context(tmp_path, TP4, {"PATH": "/nonexistent"}, version="0.5.10")) == []
 
 
 def test_numa_binding_of_a_version_that_has_none(tmp_path):
-    write_nodes(tmp_path, "0")
     command = TP4.replace("sglang serve", "python3 -m sglang.launch_server")
-    assert problems(numa, make_context(tmp_path, command, version="0.5.6")) == []
+    assert problems(numa, see_numa(tmp_path, REFUSE, command, "0.5.2")) == []
 
 
 def test_fewer_cpus_than_ranks(tmp_path):
