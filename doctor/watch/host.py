@@ -36,10 +36,10 @@ class Memory(NamedTuple):
 
 
 class Cgroup(NamedTuple):
-    """Where one process's memory cgroup is mounted, and which version it is (0: none)."""
+    """One process's memory cgroup: its version (0: none), and the folders of it and its parents, each with a limit."""
 
     version: int
-    folder: str
+    folders: tuple[str, ...]
 
 
 def find_reserve(total: int) -> int:
@@ -49,20 +49,21 @@ def find_reserve(total: int) -> int:
 
 def find_cgroup(pid: int | str = "self", root: str = "/") -> Cgroup:
     """Find the memory cgroup; v2 when the process is in one that accounts for memory, else v1."""
+    base = os.path.join(root, "sys/fs/cgroup")
     for line in _read(os.path.join(root, f"proc/{pid}/cgroup")).splitlines():
         number, names, path = ([*line.split(":", 2), "", ""])[:3]
-        base = os.path.join(root, "sys/fs/cgroup")
         if "memory" in names.split(","):
-            return _deepest(1, os.path.join(base, "memory"), path, "memory.limit_in_bytes")
+            return _list_folders(1, os.path.join(base, "memory"), path, "memory.limit_in_bytes")
         if number == "0" and os.path.exists(os.path.join(base, "cgroup.controllers")):
-            return _deepest(2, base, path, "memory.max")
-    return Cgroup(0, "")
+            return _list_folders(2, base, path, "memory.max")
+    return Cgroup(0, ())
 
 
-def _deepest(version: int, base: str, path: str, name: str) -> Cgroup:
-    """Inside a container the path is the host's, and the folder itself is mounted at the top."""
-    folder = os.path.join(base, path.strip("/"))
-    found = next((one for one in (folder, base) if os.path.exists(os.path.join(one, name))), "")
+def _list_folders(version: int, base: str, path: str, name: str) -> Cgroup:
+    """List the folders that limit; inside a container the path is the host's, and its own folder is the top."""
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    places = [os.path.join(base, *parts[:count]) for count in range(len(parts), -1, -1)]
+    found = tuple(place for place in places if os.path.exists(os.path.join(place, name)))
     return Cgroup(version if found else 0, found)
 
 
@@ -71,31 +72,30 @@ def read_memory(time: float, cgroup: Cgroup, root: str = "/") -> Memory:
     fields = _read_fields(os.path.join(root, "proc/meminfo"))
     host = Memory(time, fields.get("MemAvailable:", 0) * 1024, fields.get("MemTotal:", 0) * 1024, "machine")
     pressure = read_pressure(root)
-    inside = _read_cgroup(time, cgroup)
-    tighter = min((one for one in (host, inside) if one), key=lambda one: one.available)
+    inside = [_read_cgroup(time, cgroup.version, folder) for folder in cgroup.folders]
+    tighter = min((one for one in (host, *inside) if one), key=lambda one: one.available)
     return tighter._replace(pressure=pressure)
 
 
-def _read_cgroup(time: float, cgroup: Cgroup) -> Memory | None:
-    if not cgroup.version:
-        return None
+def _read_cgroup(time: float, version: int, folder: str) -> Memory | None:
     limit_name, used_name = (
-        ("memory.max", "memory.current") if cgroup.version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
     )
-    limit = _to_number(_read(os.path.join(cgroup.folder, limit_name)))
-    used = _to_number(_read(os.path.join(cgroup.folder, used_name)))
+    limit = _to_number(_read(os.path.join(folder, limit_name)))
+    used = _to_number(_read(os.path.join(folder, used_name)))
     if limit is None or used is None or limit >= _UNLIMITED:
         return None
-    fields = _read_fields(os.path.join(cgroup.folder, "memory.stat"))
-    # page cache of the group is given back before anybody is killed
-    cache = fields.get("inactive_file", 0) + fields.get("active_file", 0)
-    return Memory(time, max(limit - used + cache, 0), limit, f"memory cgroup v{cgroup.version}")
+    fields = _read_fields(os.path.join(folder, "memory.stat"))
+    # page cache of the group is given back before anybody is killed; v1 counts children under `total_` names
+    names = ("inactive_file", "active_file")
+    cache = sum(fields.get(f"total_{name}", fields.get(name, 0)) for name in names)
+    return Memory(time, max(limit - used + cache, 0), limit, f"memory cgroup v{version}")
 
 
 def count_kills(cgroup: Cgroup) -> int | None:
     """Count the kernel's kills in the cgroup so far; None where it does not say."""
     name = "memory.events" if cgroup.version == 2 else "memory.oom_control"
-    return _read_fields(os.path.join(cgroup.folder, name)).get("oom_kill") if cgroup.version else None
+    return _read_fields(os.path.join(cgroup.folders[0], name)).get("oom_kill") if cgroup.folders else None
 
 
 def read_pressure(root: str = "/") -> float:
