@@ -246,7 +246,8 @@ def _add_derived(facts: dict[str, Fact]) -> None:
     card = value("gpu.total_gib") or known_card_gib(value("gpu.name"))
     if card:
         facts["gpu.card_gib"] = Fact(card)
-    least = _LEAST_CARD_GIB.get(value("args.chunked_prefill_size") or 0)
+    chunk = value("args.chunked_prefill_size")
+    least = _LEAST_CARD_GIB.get(chunk) if isinstance(chunk, int) else None
     if least:
         facts["gpu.card_least_gib"] = Fact(least, facts["args.chunked_prefill_size"].record)
     http = value("http.health_503_first")

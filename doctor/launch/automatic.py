@@ -68,7 +68,10 @@ DSV4 = frozenset({"compressed", "dsv4"})
 def is_automatic(name: str, value: Any, args: Args) -> bool:
     """Tell whether the field could have this value without a flag; `args` is the whole dump."""
     check = CHECKS.get(name)
-    return check is not None and check(value, args)
+    try:
+        return check is not None and check(value, args)
+    except TypeError:  # a damaged dump may hold a list where a number belongs
+        return False
 
 
 def is_one_of(*values: Any) -> Check:
