@@ -160,7 +160,7 @@ def answers(port: int) -> bool:
 
 def stop_session(server: subprocess.Popen[bytes]) -> None:
     """End every process of the server's session: asked first, then killed."""
-    for ask, patience in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
+    for ask, patience in ((signal.SIGTERM, 4), (signal.SIGKILL, 15)):
         for pid in list_session(server.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, ask)
@@ -174,6 +174,7 @@ def wait_until_gone(server: subprocess.Popen[bytes], seconds: float) -> bool:
     while time.monotonic() < stop:
         server.poll()
         if not list_session(server.pid):
+            server.wait(10)
             return True
         time.sleep(0.2)
     return False
