@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from doctor.diagnosis.model import Diagnosis, Fix, Report
 from doctor.redact import clean
-from doctor.watch.model import Run
+from doctor.watch.model import Death, Run
 
 
 class Finding(NamedTuple):
@@ -168,7 +168,7 @@ def _describe(finding: Finding, run: Run, role: str, extra: tuple[Fix, ...]) -> 
 
 def list_facts(run: Run, cgroup_kills: int, asked: bool) -> dict[str, Any]:
     """Give the facts that only the watchdog has, for the rules."""
-    first = run.deaths[0] if run.deaths else None
+    first = find_first_death(run)
     facts: dict[str, Any] = {
         "watch.code": run.code,
         "watch.asked": asked,
@@ -178,4 +178,23 @@ def list_facts(run: Run, cgroup_kills: int, asked: bool) -> dict[str, Any]:
         "watch.cgroup_kills": cgroup_kills or None,
         "watch.fault": run.fault.kind if run.fault else None,
     }
+    if cgroup_kills:
+        facts |= _describe_kill(run)
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def find_first_death(run: Run) -> Death | None:
+    """Give the first rank that died, None when the main process went before it."""
+    first = run.deaths[0] if run.deaths else None
+    return first if first and (run.exited is None or first.time <= run.exited) else None
+
+
+def _describe_kill(run: Run) -> dict[str, Any]:
+    """Put the cgroup's count of kills in the words of the kernel's record, which may be unreadable in a container."""
+    first = find_first_death(run)
+    return {
+        "kernel.oom_pid": first.pid if first else run.pid,
+        "kernel.oom_task": first.title if first else "the server's main process",
+        "kernel.oom_constraint": "CONSTRAINT_MEMCG",
+        "kernel.oom_gib": run.most_memory / (1 << 30),
+    }

@@ -68,7 +68,8 @@ class Run(NamedTuple):
     """One start. Times are seconds of the injected clock; `marks` are "phase edge" of the lines seen so far.
 
     `code` is the return code of the process that was started, `exited` when it ended. `batches` is the number of batch
-    lines when the last change was seen at `last_batch`; `output` bytes and `last_output` likewise.
+    lines when the last change was seen at `last_batch`; `output` bytes and `last_output` likewise. `most_memory` is the
+    largest resident size of one process, in bytes.
     """
 
     number: int
@@ -92,6 +93,8 @@ class Run(NamedTuple):
     gone: float | None = None
     deaths: tuple[Death, ...] = ()
     answered: bool = False
+    pid: int = 0
+    most_memory: int = 0
 
 
 class Settings(NamedTuple):

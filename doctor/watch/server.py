@@ -15,7 +15,7 @@ from doctor.watch.findings import join, list_facts
 from doctor.watch.forecast import Forecast, Step
 from doctor.watch.gpu import GpuWatch
 from doctor.watch.guard import Guard
-from doctor.watch.host import GIB, count_kills, find_cgroup
+from doctor.watch.host import GIB
 from doctor.watch.journal import Journal
 from doctor.watch.kernel import read_kernel_log
 from doctor.watch.launch import Launch, find_address, mend
@@ -71,12 +71,10 @@ class Server:
         self._steps: list[Step] = []
         self._tail: collections.deque[bytes] = collections.deque()
         self._tail_size = 0
-        self._kills = 0
-        self._cgroup = find_cgroup()
         self.live = Live(self._on_event)
         self.prober = Prober(self._on_reply)
         self.gpus = GpuWatch()
-        self.guard = Guard(self._cgroup, settings.reserve, self._halt)
+        self.guard = Guard(settings.reserve, self._halt)
         self.guard.start()
         self.report: Report | None = None
         self.fingerprint = ""
@@ -84,7 +82,7 @@ class Server:
 
     # -- what the supervisor asks for
 
-    def start(self, mended: bool) -> None:
+    def start(self, mended: bool) -> int:
         """Start the server; when `mended`, with the safe edits of the last report."""
         if mended and (better := self._mend()):
             self._launch = better
@@ -92,15 +90,15 @@ class Server:
         self.live.restart()
         self.prober.forget()
         self._known, self._steps, self.forecast = {}, [], None
-        self._kills = count_kills(self._cgroup) or 0
         self.gpus.mark()
         self._process.start(self._launch, self._environment)
-        self.guard.arm()
+        self.guard.arm(self._process.main)
         if self._launch.command is None:
             self.say(
                 "this does not look like an SGLang launch; its processes, memory and output are watched all the same"
             )
         self.desk.journal.write("start", command=self._launch.text, pid=self._process.main)
+        return self._process.main
 
     def members(self) -> tuple[Member, ...]:
         """Look at the processes."""
@@ -301,8 +299,7 @@ class Server:
         from doctor.diagnosis.explain import Question
 
         self.live.settle(_SETTLE_SECONDS)
-        kills = (count_kills(self._cgroup) or 0) - self._kills
-        facts = list_facts(run, kills, asked=run.stop is not None)
+        facts = list_facts(run, self.guard.kills, asked=run.stop is not None)
         command = self._launch.text if self._launch.command else None
         report = self.live.diagnose(Question(command, facts), read_kernel_log(run.started))
         return join(report, run)

@@ -142,6 +142,8 @@ class Supervisor:
         self._ranks.update({pid: member for pid, member in alive.items() if member.is_rank})
         stopped = [member.pid for member in members if member.stat.state in ("T", "t")]
         self._stopped = {pid: self._stopped.get(pid, now) for pid in stopped}
+        most = max((member.stat.rss for member in members), default=0)
+        self.run = self.run._replace(most_memory=max(self.run.most_memory, most))
         self.run = note_progress(self.run, now, self._world.output(), self._world.batches()[0])
 
     def _tick_exit(self, members: tuple[Member, ...]) -> bool:
@@ -293,7 +295,7 @@ class Supervisor:
         now = self._clock()
         self._stopped, self._ranks, self._memory = {}, {}, ""
         self.run = Run(self.run.number + 1, now, last_output=now, last_batch=now)
-        self._world.start(mended)
+        self.run = self.run._replace(pid=self._world.start(mended))
 
     def _view(self, members: tuple[Member, ...]) -> View:
         return View(

@@ -13,8 +13,8 @@ from doctor.watch.tree import Member
 class World(Protocol):
     """Eyes and hands of the supervisor."""
 
-    def start(self, mended: bool) -> None:
-        """Start the server, with the safe edits of the last report when `mended`."""
+    def start(self, mended: bool) -> int:
+        """Start the server, with the safe edits of the last report when `mended`; give its id."""
 
     def members(self) -> tuple[Member, ...]:
         """Give the processes of the server, zombies too."""

@@ -191,4 +191,5 @@ def test_kernel_kills_where_the_guard_is_off(doctor, limited):
     words = f"echo $$ > {limited}/cgroup.procs; exec {sys.executable} {FAKE} --model-path tiny --act eat-memory"
     doctor.start("sh", "-c", words, options=("--restart", "never", "--host-reserve", "0"))
     assert doctor.end(60) == 137
+    assert "HOST002" in doctor.said
     assert "oom_kill 1" in (limited / "memory.oom_control").read_text()

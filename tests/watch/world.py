@@ -54,6 +54,7 @@ class FakeWorld:
     def start(self, mended):
         self.starts.append(mended)
         self.revive()
+        return MAIN
 
     def members(self):
         return tuple(self.people.values())
