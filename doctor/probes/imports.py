@@ -19,6 +19,7 @@ NEEDS = ("python", "gpus", "imports")
 
 # Module to distributions, newest name first.
 _DISTRIBUTIONS = {"sgl_kernel": ("sglang-kernel", "sgl-kernel")}
+_FLASH = "sgl_kernel.flash_attn"
 # SGLang cannot start without these (sgl_kernel: with CUDA only).
 _NEEDED = ("torch", "sgl_kernel", "tokenizers")
 
@@ -38,18 +39,20 @@ def probe(context: Context) -> Iterator[Result]:
     installed = [pair for pair in bad if is_installed(context, pair[0])]
     for name, error in installed:
         yield describe_error(context, name, error)
-    yield from check_parts(context, modules)
+    yield from check_flash(context, modules)
     yield from check_missing(context, modules)
     if answer.reason and "torch" in modules and not installed:
         yield make_unknown(NAME, "the rest of the imports", answer.reason)
     elif not installed and good:
-        yield make_ok(NAME, f"imported: {', '.join(name for name in good if name != 'cuda')}")
+        yield make_ok(NAME, f"imported: {', '.join(name for name in good if name not in ('cuda', _FLASH))}")
 
 
 def is_installed(context: Context, module: str) -> bool:
     """Tell whether a module's distribution is there; `cuda` stands for the start of CUDA itself."""
     if module == "cuda":
         return context.uses_gpu and bool(list_visible(context))
+    if module == _FLASH:
+        return False  # judged by check_flash
     names = _DISTRIBUTIONS.get(module, (module,))
     return context.look("python").data is None or any(find_rows(context, name) for name in names)
 
@@ -104,22 +107,21 @@ def describe_cuda(error: str) -> Result:
     return make_error(NAME, "CUDA does not start", (error[:300],), ("nvidia-smi", "sudo dmesg | grep -i nvrm"))
 
 
-def check_parts(context: Context, modules: dict[str, Any]) -> Iterator[Result]:
-    """Yield a kernel package that lacks FlashAttention 3 where it is the backend."""
-    parts = modules.get("sgl_kernel", {}).get("parts")
-    if not parts or any(part.startswith("flash_ops") for part in parts):
+def check_flash(context: Context, modules: dict[str, Any]) -> Iterator[Result]:
+    """Yield a kernel package without FlashAttention 3 where that is the attention backend."""
+    error = modules.get(_FLASH, {}).get("error")
+    if not error or "error" in modules.get("sgl_kernel", {"error": ""}):
         return
     backend = context.value("attention_backend")
     hopper = any(device.level == 90 for device in list_used(context))
     if backend == "fa3" or (backend is None and hopper and context.launch is not None):
-        evidence = (f"sgl_kernel holds {', '.join(parts)}, but no flash_ops",)
-        fixes = (
-            "--attention-backend triton",
-            *write_install(context, "--force-reinstall", *find_pins(context, "sgl_kernel")),
+        pins = find_pins(context, "sgl_kernel")
+        fixes = ("--attention-backend triton", *write_install(context, "--force-reinstall", *pins))
+        summary = (
+            f"the FlashAttention 3 library is missing, and fa3 is {'asked for' if backend else 'the default on Hopper'}"
         )
-        which = "asked for" if backend else "the default on Hopper"
         edits = (Edit("flag", "--attention-backend", backend, "triton"),)
-        yield make_error(NAME, f"the FlashAttention 3 library is missing, and fa3 is {which}", evidence, fixes, edits)
+        yield make_error(NAME, summary, (str(error)[:300],), fixes, edits)
 
 
 def check_missing(context: Context, modules: dict[str, Any]) -> Iterator[Result]:

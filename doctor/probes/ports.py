@@ -47,7 +47,11 @@ def describe(context: Context, port: Port, why: str) -> Result:
 
 
 def describe_address(port: Port, why: str) -> Result:
-    """Say that the address itself cannot be bound."""
+    """Say that the address itself cannot be bound, or that this user may not bind it."""
+    summary = f"--host {port.host} port {port.number} cannot be bound here: {why}"
+    if "ermission" in why:
+        edits = (Edit("flag", "--port", str(port.number), "30000"),)
+        return make_error(NAME, summary, (), ("--port 30000   # ports below 1024 are root's",), edits)
     edits = (Edit("flag", "--host", port.host, "0.0.0.0"),)  # noqa: S104 - what people mean by a foreign address
     fixes = ("--host 0.0.0.0   # all interfaces", "ip -brief address")
-    return make_error(NAME, f"--host {port.host} port {port.number} cannot be bound here: {why}", (), fixes, edits)
+    return make_error(NAME, summary, (), fixes, edits)

@@ -142,7 +142,7 @@ def see_imports(root, modules, command=LAUNCH, reason=""):
 
 
 TORCH = {"torch": {"version": "2.11.0", "architectures": ["sm_90"]}, "cuda": {"count": 1, "built": True}}
-KERNEL = {"sgl_kernel": {"version": "0.4.4", "parts": ["flash_ops.abi3.so", "sm90"]}}
+KERNEL = {"sgl_kernel": {"version": "0.4.4"}, "sgl_kernel.flash_attn": {"version": ""}}
 
 
 def test_imports_that_work(tmp_path):
@@ -189,17 +189,22 @@ def test_cuda_error_of_an_empty_variable_belongs_to_another_probe(tmp_path):
     assert problems(imports, context) == []
 
 
-def test_kernel_package_without_flash_attention_on_hopper(tmp_path):
-    parts = {"sgl_kernel": {"version": "0.4.4", "parts": ["common_ops.abi3.so", "sm90"]}}
-    context = see_imports(tmp_path, {**TORCH, **parts})
+NO_FLASH = {
+    "sgl_kernel": {"version": "0.4.4"},
+    "sgl_kernel.flash_attn": {"error": "ImportError: Can not import FA3 in sgl_kernel"},
+}
+
+
+@pytest.mark.parametrize(("flags", "words"), [("", "the default on Hopper"), ("--attention-backend fa3", "asked for")])
+def test_kernel_package_without_flash_attention(tmp_path, flags, words):
+    context = see_imports(tmp_path, {**TORCH, **NO_FLASH}, f"{LAUNCH} {flags}".strip())
     (found,) = problems(imports, context)
-    assert "the default on Hopper" in found.summary
+    assert words in found.summary
     assert correct_command(context.launch, [found]).endswith("--attention-backend triton")
 
 
 def test_kernel_package_without_flash_attention_that_is_not_used(tmp_path):
-    parts = {"sgl_kernel": {"version": "0.4.4", "parts": ["common_ops.abi3.so", "sm90"]}}
-    assert problems(imports, see_imports(tmp_path, {**TORCH, **parts}, f"{LAUNCH} --attention-backend triton")) == []
+    assert problems(imports, see_imports(tmp_path, {**TORCH, **NO_FLASH}, f"{LAUNCH} --attention-backend triton")) == []
 
 
 def test_kernel_package_that_is_missing(tmp_path):

@@ -10,7 +10,8 @@ from typing import Any
 
 _OUT = os.dup(1)
 # What is compiled against torch, and the tokenizer; others take seconds to import and break more rarely.
-_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "tokenizers")
+# FlashAttention 3 is a library of its own in the kernel package, which its Python module insists on.
+_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "sgl_kernel.flash_attn", "tokenizers")
 
 
 def main() -> None:
@@ -57,18 +58,9 @@ def make_import(name: str) -> Callable[[], dict[str, Any]]:
 
     def load() -> dict[str, Any]:
         module = importlib.import_module(name)
-        return {"version": str(getattr(module, "__version__", "")), **describe_kernel(module, name)}
+        return {"version": str(getattr(module, "__version__", ""))}
 
     return load
-
-
-def describe_kernel(module: Any, name: str) -> dict[str, Any]:
-    """Say which of the kernel package's separate libraries are there: FlashAttention 3 is one of its own."""
-    if name != "sgl_kernel":
-        return {}
-    folder = os.path.dirname(module.__file__ or "")
-    parts = sorted(os.listdir(folder)) if folder else []
-    return {"parts": [part for part in parts if part.endswith(".so") or part.startswith("sm")]}
 
 
 def describe_torch() -> dict[str, Any]:
