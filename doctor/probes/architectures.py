@@ -54,13 +54,15 @@ def check_levels(used: Sequence[Device]) -> Iterator[Result]:
 
 def check_compiled(context: Context, used: Sequence[Device]) -> Result:
     """Compare with the architectures that torch itself reports."""
-    torch = (context.look("imports").data or {}).get("torch", {})
-    built = torch.get("architectures")
+    modules = context.look("imports").data or {}
+    torch = modules.get("torch", {})
+    row = modules.get("architectures", {})
+    built = row.get("architectures")
     if not built:
-        reason = torch.get("error") or context.look("imports").reason or "torch does not say"
+        reason = torch.get("error") or row.get("error") or context.look("imports").reason or "torch does not say"
         return make_unknown(NAME, SUMMARY, str(reason))
-    missing = [device for device in used if device.level is not None and not runs_on(device.level, built)]
     evidence = (f"torch {torch.get('version')} was compiled for {' '.join(built)}",)
+    missing = [device for device in used if device.level is not None and not runs_on(device.level, built)]
     if missing:
         summary = f"torch has no kernels for {missing[0].name} (sm{missing[0].level})"
         plain = str(torch.get("version", "")).partition("+")[0]

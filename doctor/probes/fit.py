@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ GROUP = "launch"
 SUMMARY = "the model fits"
 NEEDS = ("gpus", "paths", "python")
 
+# A flag that ends the server by itself, as the plan says it.
+_CRASH = re.compile(r"(--[a-z][a-z0-9-]{1,60}) crashes")
 # Said by probes of their own: visible-devices, shared-memory, allocator.
 _ELSEWHERE = ("GPUs are needed", " /dev/shm", "pinned_max")
 
@@ -35,14 +38,17 @@ def probe(context: Context) -> Iterator[Result]:
 
 
 def describe(plan: Plan, reasons: list[str], *, uses_gpu: bool) -> Iterator[Result]:
-    """Yield the plan's reasons with its nearest changes."""
+    """Yield the plan's reasons; the nearest changes belong to the first that is about memory."""
     evidence = tuple(f"{row.name}: {format_size(row.size)}" for row in plan.gpu_rows[:6])
-    changes = [change for change in plan.changes if change.edits][:3]
-    fixes = tuple(f"{write_flags(change)}   # {change.title}" for change in changes)
-    edits = tuple(Edit("flag", edit.flag, None, edit.value) for edit in changes[0].edits) if changes else ()
     severe = make_error if plan.verdict == "does not fit" else make_warning
-    for number, reason in enumerate(reasons):
-        yield severe(NAME, reason, evidence, fixes if number == 0 else (), edits if number == 0 else ())
+    fixes, edits = list_changes(plan)
+    for reason in reasons:
+        flag = _CRASH.match(reason)
+        if flag:
+            yield severe(NAME, reason, (), (f"drop {flag[1]}",), (Edit("flag", flag[1], None, None),))
+        else:
+            yield severe(NAME, reason, evidence, fixes, edits)
+            fixes, edits = (), ()
     if not reasons and plan.verdict == "unknown" and uses_gpu:
         yield make_unknown(
             NAME, SUMMARY, "no GPU is visible here; doctor plan MODEL --gpu NAME answers for another machine"
@@ -51,6 +57,13 @@ def describe(plan: Plan, reasons: list[str], *, uses_gpu: bool) -> Iterator[Resu
         tokens = format_count(plan.tokens)
         summary = f"fits: about {tokens} tokens of KV cache, mem_fraction_static {plan.fraction:.3f}"
         yield make_ok(NAME, summary, *evidence)
+
+
+def list_changes(plan: Plan) -> tuple[tuple[str, ...], tuple[Edit, ...]]:
+    """Return up to three changes in words, and the edits of the nearest."""
+    changes = [change for change in plan.changes if change.edits][:3]
+    fixes = tuple(f"{write_flags(change)}   # {change.title}" for change in changes)
+    return fixes, tuple(Edit("flag", edit.flag, None, edit.value) for edit in changes[0].edits) if changes else ()
 
 
 def write_flags(change: Change) -> str:

@@ -44,15 +44,17 @@ def probe(context: Context) -> Iterator[Result]:
     if answer.reason and "torch" in modules and not installed:
         yield make_unknown(NAME, "the rest of the imports", answer.reason)
     elif not installed and good:
-        yield make_ok(NAME, f"imported: {', '.join(name for name in good if name not in ('cuda', _FLASH))}")
+        yield make_ok(
+            NAME, f"imported: {', '.join(name for name in good if name not in ('cuda', 'architectures', _FLASH))}"
+        )
 
 
 def is_installed(context: Context, module: str) -> bool:
     """Tell whether a module's distribution is there; `cuda` stands for the start of CUDA itself."""
     if module == "cuda":
         return context.uses_gpu and bool(list_visible(context))
-    if module == _FLASH:
-        return False  # judged by check_flash
+    if module in (_FLASH, "architectures"):
+        return False  # judged by check_flash and by a probe of its own
     names = _DISTRIBUTIONS.get(module, (module,))
     return context.look("python").data is None or any(find_rows(context, name) for name in names)
 

@@ -300,7 +300,7 @@ def test_cpu_torch_on_a_gpu_machine(tmp_path):
 def test_architectures(tmp_path, capability, built, good):
     observed = {
         "python": make_python(make_torch()),
-        "imports": {"torch": {"version": "2.11.0+cu130", "architectures": built}},
+        "imports": {"torch": {"version": "2.11.0+cu130"}, "architectures": {"architectures": built}},
     }
     context = see(tmp_path, make_gpus(make_device(capability=capability)), observed=observed)
     assert (problems(architectures, context) == []) is good

@@ -221,8 +221,10 @@ def test_model_that_does_not_fit(model):
 
 
 def test_grouped_offload_of_the_wrong_architecture(model):
-    (found,) = problems(fit, see(model, "--offload-group-size 1 --offload-num-in-group 1"))
+    context = see(model, "--offload-group-size 1")
+    (found,) = problems(fit, context)
     assert "only DeepSeek" in found.summary
+    assert "--offload-group-size" not in correct_command(context.launch, [found])
 
 
 def test_fit_without_a_gpu_is_unknown(model):

@@ -85,6 +85,33 @@ def test_crash_of_one_module_does_not_hide_the_others(stack):
     assert found["cuda"] == {"count": 0, "built": False}
 
 
+FORKS = """
+asked = []
+class version: cuda = "13.0"; hip = None
+class _C:
+    @staticmethod
+    def _cuda_getArchFlags():
+        asked.append(1)
+        return "sm_80 sm_90"
+class cuda:
+    @staticmethod
+    def init():
+        if asked: raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+    @staticmethod
+    def device_count(): return 2
+__version__ = "2.11.0"
+"""
+
+
+def test_asking_for_architectures_leaves_cuda_usable(stack):
+    """As torch 2.6 to 2.14 have it: the question marks the process, and every fork of it, as unfit for CUDA."""
+    site, context = stack
+    write_torch(site, FORKS)
+    found = observe.observe_imports(context).data
+    assert found["architectures"] == {"architectures": ["sm_80", "sm_90"]}
+    assert found["cuda"] == {"count": 2, "built": True}
+
+
 def test_codecs_are_looked_for(stack):
     site, context = stack
     write_package(site, "torchcodec", "0.11.1", module="torchcodec", text="raise OSError")

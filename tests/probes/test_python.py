@@ -141,7 +141,7 @@ def see_imports(root, modules, command=LAUNCH, reason=""):
     return see(root, STACK, command, observed=observed)
 
 
-TORCH = {"torch": {"version": "2.11.0", "architectures": ["sm_90"]}, "cuda": {"count": 1, "built": True}}
+TORCH = {"torch": {"version": "2.11.0"}, "cuda": {"count": 1, "built": True}}
 KERNEL = {"sgl_kernel": {"version": "0.4.4"}, "sgl_kernel.flash_attn": {"version": ""}}
 
 

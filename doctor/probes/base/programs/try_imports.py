@@ -20,6 +20,7 @@ def main() -> None:
     if not attempt("torch", describe_torch):
         return
     forks = {name: fork(name, make_import(name)) for name in _MODULES}
+    forks["architectures"] = fork("architectures", list_architectures)
     forks["cuda"] = fork("cuda", start_cuda)
     for name, pid in forks.items():
         _, status = os.waitpid(pid, 0)
@@ -64,15 +65,20 @@ def make_import(name: str) -> Callable[[], dict[str, Any]]:
 
 
 def describe_torch() -> dict[str, Any]:
-    """Import torch and say what it was built for; CUDA is not started here, because forks could not use it then."""
+    """Import torch and say what it was built for."""
     torch = importlib.import_module("torch")
-    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""  # noqa: SLF001 - no public way without a GPU
     return {
         "version": torch.__version__,
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
-        "architectures": flags.split(),
     }
+
+
+def list_architectures() -> dict[str, Any]:
+    """List what torch was compiled for; asking that makes CUDA unusable in later forks, so it has one of its own."""
+    torch = importlib.import_module("torch")
+    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""  # noqa: SLF001 - no public way without a GPU
+    return {"architectures": flags.split()}
 
 
 def start_cuda() -> dict[str, Any]:
