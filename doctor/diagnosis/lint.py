@@ -101,6 +101,7 @@ def _check_patterns(rule: Rule) -> Iterator[str]:
 
     patterns = [(match.event, match.keywords, match.pattern, match.phase) for match in rule.matches]
     patterns += [("line", item.keywords, item.pattern, ()) for item in rule.conditions]
+    patterns += [("facts", (), match.frame, ()) for match in rule.matches]
     for event, keywords, pattern, phases in patterns:
         if event != "facts" and not keywords and (pattern or event != "count"):
             needs = not any(item.kind == "count" and not item.keywords for item in rule.conditions)
@@ -130,6 +131,8 @@ def _check_expressions(rule: Rule) -> Iterator[str]:
     texts += [text for fix in rule.fixes for text in (fix.title, fix.why, fix.verify)]
     texts += [text for fix in rule.fixes for edit in fix.edits for text in (*edit.names, edit.to or "")]
     for text in [*filter(None, conditions), *(hole for filled in texts for hole in list_holes(filled))]:
+        if _NESTED.search(text) and "matches(" in text:
+            yield f"expression has nested quantifiers: {text}"
         try:
             check_expression(text)
         except ExpressionError as error:
@@ -137,7 +140,11 @@ def _check_expressions(rule: Rule) -> Iterator[str]:
 
 
 def _check_fixes(rule: Rule, tables: Sequence[FlagTable]) -> Iterator[str]:
-    within = [table for table in tables if is_within(table.version, rule.applies)]
+    try:
+        within = [table for table in tables if is_within(table.version, rule.applies)]
+    except ValueError as error:
+        yield f"applies: {error}"
+        return
     for fix in rule.fixes:
         yield from _check_fix(fix, within)
 
@@ -160,7 +167,11 @@ def check_examples(rule: Rule, page: Page, index: Index) -> Iterator[str]:
     """Run every example through all rules of the index."""
     fired: set[str] = set()
     for example in page.examples:
-        report = run_example(example, index)
+        try:
+            report = run_example(example, index)
+        except DoctorError as error:
+            yield f"example {example.name!r}: {error.message}"
+            continue
         found = next((item for item in report.diagnoses if item.rule == rule.id), None)
         if example.fires and found is None:
             yield f"example {example.name!r} does not fire; the report says {_say(report)}"

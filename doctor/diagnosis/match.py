@@ -16,6 +16,8 @@ _WINDOW = 1 << 16
 PATTERN_SECONDS = 0.2
 """Time for one pattern on one record; a pathological pair ends there instead of hanging (`regex` checks it itself)."""
 
+_MOST_TIMEOUTS = 5
+
 
 class Hit(NamedTuple):
     """A pattern found: in which record and phase, where, with its captures; `depth` counts from the first raised."""
@@ -107,18 +109,25 @@ def list_probes(number: int, rule: Rule) -> Iterator[Probe]:
 
 
 _compiled: dict[str, Any] = {}
+_timeouts: dict[str, int] = {}
 
 
 def search(pattern: str, text: str) -> Any:
-    """Search with a time limit, compiling when first needed; a pattern that runs out of time finds nothing."""
+    """Search with a time limit, compiling when first needed.
+
+    A pattern that runs out of time finds nothing, and after five times it is given up.
+    """
     import regex
 
     compiled = _compiled.get(pattern)
     if compiled is None:
         compiled = _compiled[pattern] = regex.compile(pattern, regex.MULTILINE)
+    if _timeouts.get(pattern, 0) >= _MOST_TIMEOUTS:
+        return None
     try:
         return compiled.search(text, timeout=PATTERN_SECONDS)
     except TimeoutError:
+        _timeouts[pattern] = _timeouts.get(pattern, 0) + 1
         return None
 
 
