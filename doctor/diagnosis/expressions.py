@@ -79,8 +79,12 @@ def check_expression(text: str) -> None:
         if isinstance(node, ast.Call):
             if not (isinstance(node.func, ast.Name) and node.func.id in _PURE) or node.keywords:
                 raise ExpressionError(f"not a function of rules: {ast.unparse(node)}")
-        elif isinstance(node, ast.BinOp) and type(node.op) not in _BINARY:
+        elif (isinstance(node, ast.BinOp) and type(node.op) not in _BINARY) or (
+            isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not | ast.USub)
+        ):
             raise ExpressionError(f"not an operator of rules: {ast.unparse(node)}")
+        elif isinstance(node, ast.Attribute):
+            _dotted(node)
         elif isinstance(node, ast.expr) and not isinstance(node, _ALLOWED):
             raise ExpressionError(f"not allowed in a rule: {ast.unparse(node)}")
 
@@ -107,9 +111,9 @@ def _evaluate(node: ast.expr, facts: Mapping[str, Any]) -> Any:
         return facts.get(_dotted(node))
     if isinstance(node, ast.BoolOp):
         return _evaluate_bool(node, facts)
-    if isinstance(node, ast.UnaryOp):
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
         value = _evaluate(node.operand, facts)
-        return not value if isinstance(node.op, ast.Not) else None if value is None else -value
+        return not value if isinstance(node.op, ast.Not) else _combine(operator.sub, 0, value)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return _combine(_BINARY[type(node.op)], _evaluate(node.left, facts), _evaluate(node.right, facts))
     if isinstance(node, ast.Compare):

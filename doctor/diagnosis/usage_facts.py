@@ -112,10 +112,8 @@ def _read_ambiguous(name: str, names: str, table: FlagTable) -> Iterator[tuple[s
     gone = find_removed(name, table.version)
     new = gone.replacement[0] if gone and gone.replacement else None
     yield from {"kind": "ambiguous", "flag": name, "candidates": options, "replacement": new}.items()
-    yield (
-        "nearest",
-        new or next((option for option in options if option.endswith(("-backend", "-size", "-path"))), options[0]),
-    )
+    telling = [option for option in options if option.endswith(("-backend", "-size", "-path"))]
+    yield "nearest", next(iter([*([new] if new else []), *telling, *options]), None)
 
 
 def _read_choice(found: re.Match[str]) -> Iterator[tuple[str, Any]]:
