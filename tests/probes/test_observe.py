@@ -76,11 +76,14 @@ def test_crash_of_one_module_does_not_hide_the_others(stack):
     write_torch(site, GOOD)
     write_package(site, "sglang-kernel", "0.4.4", module="sgl_kernel", text="import os; os.abort()")
     write_package(site, "tokenizers", "1.0", module="tokenizers", text="print('noise'); __version__ = '1.0'")
-    write_package(site, "torchaudio", "1.0", module="torchaudio", text="import os; os._exit(3)")
+    write_package(site, "torchaudio", "1.0", module="torchaudio", text="raise SystemExit('is not imported')")
+    write_package(site, "torchvision", "1.0", module="torchvision")
+    (site / "torchvision" / "_C.so").write_text("no library")
     found = observe.observe_imports(context).data
     assert found["torch"]["version"] == "2.11.0"
     assert found["sgl_kernel"]["error"] == "killed by signal 6"
-    assert found["torchaudio"]["error"] == "ended the process with code 3"
+    assert found["torchaudio"] == {"libraries": 0}
+    assert "_C.so" in found["torchvision"]["error"]
     assert found["tokenizers"]["version"] == "1.0"
     assert found["cuda"] == {"count": 0, "built": False}
 

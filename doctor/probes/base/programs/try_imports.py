@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import glob
 import importlib
+import importlib.util
 import json
 import os
 from collections.abc import Callable
 from typing import Any
 
 _OUT = os.dup(1)
-# What is compiled against torch, and the tokenizer; others take seconds to import and break more rarely.
-# FlashAttention 3 is a library of its own in the kernel package, which its Python module insists on.
-_MODULES = ("torchvision", "torchaudio", "sgl_kernel", "sgl_kernel.flash_attn", "tokenizers")
+# What SGLang cannot start without. FlashAttention 3 is a library of its own in the kernel package, which its Python
+# module insists on.
+_MODULES = ("sgl_kernel", "sgl_kernel.flash_attn", "tokenizers")
+# Of these only the libraries that are compiled against torch are loaded: importing all of torchvision takes half as
+# long as importing torch.
+_LIBRARIES = {"torchvision": ("_C*.so",), "torchaudio": ("lib/*torchaudio.so", "lib/_torchaudio*.so")}
 
 
 def main() -> None:
@@ -20,6 +26,7 @@ def main() -> None:
     if not attempt("torch", describe_torch):
         return
     forks = {name: fork(name, make_import(name)) for name in _MODULES}
+    forks.update({name: fork(name, make_loader(name)) for name in _LIBRARIES})
     forks["architectures"] = fork("architectures", list_architectures)
     forks["cuda"] = fork("cuda", start_cuda)
     for name, pid in forks.items():
@@ -64,6 +71,27 @@ def make_import(name: str) -> Callable[[], dict[str, Any]]:
     return load
 
 
+def make_loader(name: str) -> Callable[[], dict[str, Any]]:
+    """Return the action that loads a package's libraries without importing the package."""
+
+    def load() -> dict[str, Any]:
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        folders = list(spec.submodule_search_locations or ())
+        paths = [path for folder in folders for pattern in _LIBRARIES[name] for path in find(folder, pattern)]
+        for path in dict.fromkeys(paths):
+            ctypes.CDLL(path)
+        return {"libraries": len(paths)}
+
+    return load
+
+
+def find(folder: str, pattern: str) -> list[str]:
+    """List the files of a package that a pattern names."""
+    return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+
+
 def describe_torch() -> dict[str, Any]:
     """Import torch and say what it was built for."""
     torch = importlib.import_module("torch")
@@ -92,3 +120,4 @@ def start_cuda() -> dict[str, Any]:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # tidying up after torch takes a second, and may crash
