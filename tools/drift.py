@@ -58,7 +58,8 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "sglang-doctor" / "wheels")
     parser.add_argument("versions", nargs="*", default=list(VERSIONS))
     options = parser.parse_args()
-    texts, sites = {}, []
+    texts: dict[str, str] = {}
+    sites: list[Site] = []
     for version in options.versions:
         print(f"reading {version}", file=sys.stderr)
         texts[version], sites = read_version(version, options.cache)
@@ -193,9 +194,9 @@ def write_coverage(rules: Sequence[Rule], sites: Sequence[Site], newest: str) ->
     yield "Worst first, folders with ten sites or more:"
     yield ""
     yield from ("| folder | covered | sites | share |", "|--|--|--|--|")
-    for folder, (good, count) in sorted(totals.items(), key=lambda item: (item[1][0] / item[1][1], -item[1][1])):
+    for folder, (hits, count) in sorted(totals.items(), key=lambda item: (item[1][0] / item[1][1], -item[1][1])):
         if count >= 10:
-            yield f"| {folder} | {good} | {count} | {good / count:.0%} |"
+            yield f"| {folder} | {hits} | {count} | {hits / count:.0%} |"
 
 
 if __name__ == "__main__":

@@ -229,8 +229,9 @@ def write_model(folder: Path, config: Mapping[str, Any]) -> Path:
 def read_flags(flags: tuple[str, ...]) -> dict[str, object]:
     """Turn the flags into server arguments."""
     from doctor.commands.plan import read_launch
+    from doctor.launch.flags import load_table
 
-    return read_launch(["--model-path", "x", *BASE, *flags], "0.5.15.post1")
+    return read_launch(["--model-path", "x", *BASE, *flags], load_table("0.5.15.post1"))[0]
 
 
 def serve(log: Path, model: Path, shape: Shape) -> Measured:
