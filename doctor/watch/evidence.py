@@ -85,7 +85,7 @@ def _describe_answer(answer: Answer | None) -> str:
 def choose_members(members: Iterable[Member], fault: Fault) -> list[Member]:
     """List the processes whose stacks tell most: those of the fault, the ranks, then the main process."""
     alive = [member for member in members if member.is_alive and "resource_tracker" not in member.title]
-    ordered = sorted(alive, key=lambda member: (member.pid not in fault.pids, not member.is_rank, member.pid))
+    ordered = sorted(alive, key=lambda member: (member.pid not in fault.pids, not member.is_worker, member.pid))
     return ordered[:_MOST_PROCESSES]
 
 

@@ -158,7 +158,7 @@ def _describe(finding: Finding, run: Run, role: str, extra: tuple[Fix, ...]) -> 
         "confirmed",
         (),
         1,
-        clean(finding.cause.format(words=words[:1].upper() + words[1:])),
+        clean(finding.cause.format(words=words if words.startswith("sglang::") else words[:1].upper() + words[1:])),
         clean(finding.why + where),
         (),
         (*extra, Fix(title, safety, (), None, None, why, "")),

@@ -62,8 +62,10 @@ def make_environment(folder: str, environment: dict[str, str]) -> dict[str, str]
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
-    caches = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(old, f"torchinductor_{user}")}
-    return {**caches, **environment, "TMPDIR": folder}
+    # new variables go last: setproctitle finds no room for a title when the first one is changed by the server itself
+    wanted = {**environment, "TMPDIR": folder}
+    wanted.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(old, f"torchinductor_{user}"))
+    return wanted
 
 
 def list_mapped(pid: int) -> set[str]:

@@ -93,12 +93,16 @@ def _find_lost_rank(view: View) -> Fault | None:
     """A scheduler or detokenizer is gone while the main process goes on."""
     if view.state == states.DRAINING or view.run.exited is not None or is_shutting_down(view.run):
         return None
-    lost = [death for death in view.run.deaths if death.title.startswith("sglang::")]
+    run = view.run
+    ready = run.started + run.ready_after if run.ready_after is not None else view.now
+    # workers without a title may be helpers of a start; once it serves, they are the ranks
+    lost = [death for death in run.deaths if death.title.startswith("sglang::") or death.time > ready]
     if not lost or view.now - lost[0].time < 1.0:
         return None
     first = lost[0]
     how = f"was ended by signal {-first.code}" if first.code is not None and first.code < 0 else "is gone"
-    return Fault("rank-dead", f"{first.title} (pid {first.pid}) {how}", view.now, (first.pid,), CRASH_SECONDS)
+    name = first.title if first.title.startswith("sglang::") else "a worker process"
+    return Fault("rank-dead", f"{name} (pid {first.pid}) {how}", view.now, (first.pid,), CRASH_SECONDS)
 
 
 def is_shutting_down(run: Run) -> bool:

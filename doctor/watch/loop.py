@@ -95,7 +95,7 @@ class Loop:
         """Hold a pidfd of the main process and of every rank (Linux 5.3): their end wakes the loop at once."""
         watched = set(self._exits.values())
         for member in members:
-            if (member.is_rank or member.pid == self._server.main) and member.is_alive and member.pid not in watched:
+            if (member.is_worker or member.pid == self._server.main) and member.is_alive and member.pid not in watched:
                 with contextlib.suppress(OSError, AttributeError):
                     self._exits[os.pidfd_open(member.pid)] = member.pid
 

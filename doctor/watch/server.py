@@ -28,7 +28,7 @@ from doctor.watch.process import Process
 from doctor.watch.screen import Screen
 from doctor.watch.sockets import count_clients
 from doctor.watch.status import Status
-from doctor.watch.tree import Member
+from doctor.watch.tree import Member, choose_ranks
 
 if TYPE_CHECKING:
     from doctor.diagnosis.model import Report
@@ -192,7 +192,7 @@ class Server:
             state,
             run.phase,
             time.monotonic() - run.started,
-            sum(member.is_rank for member in members),
+            len(choose_ranks(members)),
             len(members),
             sum(member.stat.rss for member in members),
             memory.available,

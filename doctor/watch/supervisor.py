@@ -12,7 +12,7 @@ from doctor.watch.liveness import View, find_fault, is_suspect
 from doctor.watch.machine import Change, Machine
 from doctor.watch.model import Answer, Death, Fault, Readiness, Run, Settings, Stop
 from doctor.watch.policy import Decision, Past, decide
-from doctor.watch.tree import Member, decode_status
+from doctor.watch.tree import Member, choose_ranks, decode_status
 from doctor.watch.world import World
 
 FAULT_STOP_SECONDS = 5.0
@@ -139,7 +139,7 @@ class Supervisor:
         for pid in [pid for pid in self._ranks if pid not in alive]:
             code = ended.get(pid)
             self.on_exit(pid, None if code is None else decode_status(code))
-        self._ranks.update({pid: member for pid, member in alive.items() if member.is_rank})
+        self._ranks.update({member.pid: member for member in choose_ranks(members)})
         stopped = [member.pid for member in members if member.stat.state in ("T", "t")]
         self._stopped = {pid: self._stopped.get(pid, now) for pid in stopped}
         most = max((member.stat.rss for member in members), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 RANK_TITLES = ("sglang::scheduler", "sglang::detokenizer", "sglang::data_parallel_controller")
@@ -50,6 +51,11 @@ class Member(NamedTuple):
         return self.title.startswith(RANK_TITLES)
 
     @property
+    def is_worker(self) -> bool:
+        """Whether multiprocessing started it: what a rank looks like where setproctitle does not work."""
+        return self.is_rank or "multiprocessing.spawn" in self.title
+
+    @property
     def is_alive(self) -> bool:
         """False for a zombie."""
         return self.stat.state not in ("Z", "X")
@@ -85,6 +91,12 @@ def read_title(pid: int, proc: str = "/proc") -> str:
 def decode_status(status: int) -> int:
     """Turn a wait status into a return code as subprocess gives it: -9 for SIGKILL."""
     return -(status & 0x7F) if status & 0x7F else status >> 8
+
+
+def choose_ranks(members: Iterable[Member]) -> list[Member]:
+    """List the living processes that SGLang cannot serve without; the workers where none has a title of SGLang's."""
+    alive = [member for member in members if member.is_alive]
+    return [one for one in alive if one.is_rank] or [one for one in alive if one.is_worker]
 
 
 class Tree:
