@@ -58,7 +58,7 @@ def _rank_roots(roots: list[Finding], clock: Clock) -> list[Judged]:
     explained = {rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id}
     candidates = [finding for finding in roots if finding.rule.id not in explained] or roots
     primary = min(candidates, key=lambda finding: (clock.time_of(finding.first), *_precedence(finding)))
-    shown = [finding for finding in roots if not _is_repeated(primary, finding)]
+    shown = [finding for finding in roots if finding is primary or not _is_repeated(primary, finding)]
     return [Judged(_role_beside(primary, finding, explained), finding) for finding in shown]
 
 
