@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from doctor.probes.base.children import run_child
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import list_devices, list_used
-from doctor.probes.base.files import exists
+from doctor.probes.base.files import exists, place
 from doctor.probes.base.interpreter import which
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 from doctor.probes.base.stack import find_version, read_interpreter, read_torch
@@ -47,7 +47,11 @@ def find_nvcc(context: Context) -> str | None:
     homes = [context.environment.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     places = [os.path.join(home, "bin", "nvcc") for home in homes if home]
     found = next((path for path in places if os.access(path, os.X_OK)), None)
-    return found or which("nvcc", context.environment) or which("/usr/local/cuda/bin/nvcc", context.environment)
+    return (
+        found
+        or which("nvcc", context.environment)
+        or which(place(context.root, "/usr/local/cuda/bin/nvcc"), context.environment)
+    )
 
 
 def check_nvcc(context: Context) -> Iterator[Result]:
@@ -95,7 +99,7 @@ def check_compiler(context: Context) -> Iterator[Result]:
     """Yield a missing C++ or C compiler and missing headers of Python; Triton needs the latter two."""
     wanted = context.environment.get("CXX") or "g++"
     if which(wanted.split()[0], context.environment) is None and which("clang++", context.environment) is None:
-        yield make_error(
+        yield make_warning(
             NAME, f"no C++ compiler ({wanted})", (), ("sudo apt-get install -y g++", "sudo dnf install -y gcc-c++")
         )
     if not any(which(name, context.environment) for name in ("gcc", "cc", "clang")):
@@ -113,7 +117,7 @@ def check_ninja(context: Context) -> Iterator[Result]:
     if which("ninja", context.environment) is None and not os.access(beside, os.X_OK):
         python = context.python.path or "python3"
         fixes = (f"{python} -m pip install ninja", "sudo apt-get install -y ninja-build")
-        yield make_error(NAME, "ninja is missing: no kernel can be built", (), fixes)
+        yield make_warning(NAME, "ninja is missing: kernels that are not in a wheel cannot be built", (), fixes)
 
 
 def check_libcuda(context: Context) -> Iterator[Result]:

@@ -99,6 +99,9 @@ def check_partition(device: Device, who: str) -> Iterator[Result]:
         slices = ", ".join(device.raw.get("mig_devices") or ()) or "none"
         fixes = ("CUDA_VISIBLE_DEVICES=MIG-... (one slice; tensor parallelism over slices does not work)",)
         yield make_warning(NAME, f"{who} is divided by MIG; slices: {slices}", (), fixes)
+    if device.raw.get("persistence") == 0:
+        note = make_warning(NAME, f"persistence mode of {who} is off: every first start of CUDA takes seconds more")
+        yield note._replace(severity="info", fixes=(f"sudo nvidia-smi -i {device.number} -pm 1",))
     links, up = device.raw.get("links") or 0, device.raw.get("links_up") or 0
     if links and 0 < up < links:
         evidence = (f"{up} of {links} links are up",)

@@ -39,7 +39,7 @@ def check_copies(context: Context, packages: dict[str, list[dict[str, object]]])
         if len({str(row["version"]) for row in rows}) > 1:
             evidence = tuple(f"{name} {row['version']} in {row['folder']}" for row in rows[:4])
             fixes = (write_removal(context, name) + "   # until none is left", *write_install(context, name))
-            yield make_error(NAME, f"{name} is installed {len(rows)} times; the first one counts", evidence, fixes)
+            yield make_warning(NAME, f"{name} is installed {len(rows)} times; the first one counts", evidence, fixes)
 
 
 def check_renamed(context: Context) -> Iterator[Result]:

@@ -49,7 +49,7 @@ def describe_busy(context: Context, device: Device) -> Result:
     evidence = [f"{format_size(device.free or 0)} of {format_size(total)} free"]
     evidence += [describe_holder(context, pid, size) for pid, size in holders[:8]]
     here = [pid for pid, _ in holders if exists(context.root, f"/proc/{pid}")]
-    fixes = [f"kill {pid}   # {name_process(context, pid)}" for pid in here[:8]]
+    fixes = [suggest_kill(context, pid) for pid in here[:8]]
     if not fixes:
         evidence.append("the holder is not visible from here: another container or another user")
         fixes = [f"sudo fuser -v /dev/nvidia{device.raw.get('minor', device.number)}   # on the host"]
@@ -64,6 +64,14 @@ def describe_busy(context: Context, device: Device) -> Result:
 def describe_holder(context: Context, pid: int, size: int) -> str:
     """Describe a process that holds GPU memory."""
     return f"pid {pid} {name_process(context, pid)}" + (f" holds {format_size(size)}" if size else "")
+
+
+def suggest_kill(context: Context, pid: int) -> str:
+    """Return the command that ends a holder; a zombie holds on until its parent collects it."""
+    fields = (context.read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    if fields[:1] == ["Z"] and len(fields) > 1:
+        return f"kill {fields[1]}   # the parent of pid {pid}, which is dead and was not collected"
+    return f"kill {pid}   # {name_process(context, pid)}"
 
 
 def name_process(context: Context, pid: int) -> str:

@@ -21,35 +21,13 @@ GROUP = "python"
 SUMMARY = "packages have the versions that sglang pins"
 NEEDS = ("python", "gpus")
 
-# A wrong version of these breaks the start (ABI, or checked by SGLang itself); of the others it may.
+# A wrong version of these breaks the start (ABI, or checked by SGLang itself). Many of the others were missing from
+# a server of 0.5.15.post1 that was recorded on an H200, and it answered all the same.
 _VITAL = frozenset(
-    {"torch", "sglang-kernel", "sgl-kernel", "flashinfer-python", "flashinfer-cubin", "transformers", "xgrammar"}
-    | {"torchvision", "torchaudio", "triton", "tokenizers", "cuda-python", "nvidia-cutlass-dsl", "sgl-deep-gemm"}
+    {"torch", "sglang-kernel", "sgl-kernel", "flashinfer-python", "transformers", "tokenizers", "xgrammar", "triton"}
 )
 # Without a GPU these are not even imported.
-_GPU = frozenset(
-    {"sglang-kernel", "sgl-kernel", "flashinfer-python", "flashinfer-cubin", "triton", "cuda-python"}
-    | {"nvidia-cutlass-dsl", "sgl-deep-gemm", "torchaudio"}
-)
-# SGLang starts and answers text without these (recorded on an H200 with 0.5.15.post1, where they were missing).
-_OPTIONAL = frozenset(
-    {
-        "decord2",
-        "torchcodec",
-        "torchaudio",
-        "torchvision",
-        "modelscope",
-        "timm",
-        "anthropic",
-        "blobfile",
-        "datasets",
-        "av",
-        "build",
-    }
-    | {"mistral-common", "tilelang", "tokenspeed-mla", "smg-grpc-servicer", "nvidia-mathdx", "openai-harmony"}
-    | {"torchao", "soundfile", "prometheus-client", "sentencepiece", "easydict", "flash-attn-4", "sgl-deep-gemm"}
-    | {"nvidia-cutlass-dsl", "quack-kernels", "cuda-python", "flashinfer-cubin", "llguidance", "outlines", "kernels"}
-)
+_GPU = frozenset({"sglang-kernel", "sgl-kernel", "flashinfer-python", "triton"})
 
 
 class Pin(NamedTuple):
@@ -92,8 +70,6 @@ def probe(context: Context) -> Iterator[Result]:
 
 def is_vital(context: Context, pin: Pin) -> bool:
     """Tell whether a start without this requirement fails."""
-    if pin.installed is None and pin.name in _OPTIONAL:
-        return False
     return pin.name in (_VITAL if context.uses_gpu else _VITAL - _GPU)
 
 

@@ -136,6 +136,7 @@ def test_devices_that_are_healthy(tmp_path):
         ({"recovery": 1}, "a reset", "error"),
         ({"mig": [1, 1], "mig_devices": ["MIG-a"]}, "MIG", "warning"),
         ({"links": 18, "links_up": 17}, "NVLink", "warning"),
+        ({"persistence": 0}, "persistence", "info"),
     ],
 )
 def test_devices_with_a_fault(tmp_path, fields, words, severity):
@@ -166,6 +167,14 @@ def test_gpu_held_by_a_visible_process(tmp_path):
     assert found.severity == "error"
     assert any("python train.py" in line for line in found.evidence)
     assert found.fixes[0].startswith("kill 4242")
+
+
+def test_gpu_held_by_a_zombie(tmp_path):
+    write(tmp_path, "/proc/4242/stat", "4242 (sglang::schedul) Z 900 1 1")
+    write(tmp_path, "/proc/4242/cmdline", "")
+    gpus = make_gpus(make_device(free=13 * GIB, processes=[[4242, 125 * GIB]]))
+    (found,) = problems(gpu_processes, see(tmp_path, gpus))
+    assert found.fixes[0].startswith("kill 900")
 
 
 def test_gpu_held_by_a_process_of_another_container(tmp_path):

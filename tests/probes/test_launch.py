@@ -302,9 +302,11 @@ def test_tools_that_are_there(tmp_path):
     assert statuses(compilers, see_tools(tmp_path)) == ["ok"]
 
 
-@pytest.mark.parametrize("name", ["g++", "gcc", "ninja"])
-def test_tool_that_is_missing(tmp_path, name):
-    assert [found.severity for found in problems(compilers, see_tools(tmp_path, name))] == ["error"]
+@pytest.mark.parametrize(
+    ("name", "severity"), [("g++", "warning"), ("gcc", "error"), ("ninja", "warning"), ("nvcc", "warning")]
+)
+def test_tool_that_is_missing(tmp_path, name, severity):
+    assert [found.severity for found in problems(compilers, see_tools(tmp_path, name))] == [severity]
 
 
 def test_python_headers_that_are_missing(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from doctor.launch.check_env import count_devices
-from doctor.memory.gpus import Gpu, Machine
+from doctor.memory.gpus import Machine, make_gpu
 from doctor.memory.units import MIB
 from doctor.probes.base.context import Context
 from doctor.probes.base.files import read_fields
@@ -113,8 +113,7 @@ def describe_host(context: Context) -> Machine:
     if not used:
         return machine
     least = min(used, key=lambda device: device.total or 0)
-    total = least.total or 0
-    gpu = Gpu(least.name, total // MIB, total, least.capability or (0, 0))
+    gpu = make_gpu(least.name, (least.total or 0) // MIB, least.capability or (0, 0))
     free = min((device.free for device in used if device.free is not None), default=None)
     return machine._replace(gpu=gpu, gpus=len(list_visible(context)), gpu_free=free)
 

@@ -35,7 +35,9 @@ def describe_interpreter() -> dict[str, Any]:
         "libc": list(platform.libc_ver()),
         "headers": os.path.isfile(os.path.join(sysconfig.get_paths()["include"], "Python.h")),
         "path": sys.path[:50],
-        "user_site": next((path for path in sys.path if "/.local/" in path), ""),
+        "user_site": next(
+            (path for path in sys.path if "/.local/lib/python" in path and path.endswith("-packages")), ""
+        ),
         "shadows": list_shadows(),
         "sglang_at": find_module("sglang"),
     }
