@@ -81,7 +81,7 @@ def explain_unreachable(context: Context) -> Result:
             NAME, "the driver's library and kernel module have different versions", evidence, ("sudo reboot",)
         )
     if is_container(context) and not exists(context.root, "/dev/nvidiactl"):
-        fixes = ("docker run --gpus all ... (needs nvidia-container-toolkit on the host)",)
+        fixes = ("start the container with --gpus all (the host needs nvidia-container-toolkit)",)
         return make_error(
             NAME, "the host has an NVIDIA GPU, but this container was started without it", evidence, fixes
         )

@@ -36,7 +36,7 @@ def probe(context: Context) -> Iterator[Result]:
 def check_home(context: Context) -> Iterator[Result]:
     """Yield a HOME that is missing: caches then land in odd places or nowhere."""
     home = context.environment.get("HOME")
-    fixes = ("export HOME=/path/that/exists",)
+    fixes = ("set HOME to a folder that exists and can be written",)
     if not home:
         yield make_warning(NAME, "HOME is not set", (), fixes)
     elif not os.path.isabs(home) or not os.path.isdir(place(context.root, home)):

@@ -97,7 +97,7 @@ def check_partition(device: Device, who: str) -> Iterator[Result]:
     mig = device.raw.get("mig")
     if isinstance(mig, list) and mig[:1] == [1]:
         slices = ", ".join(device.raw.get("mig_devices") or ()) or "none"
-        fixes = ("CUDA_VISIBLE_DEVICES=MIG-... (one slice; tensor parallelism over slices does not work)",)
+        fixes = ("name one slice in CUDA_VISIBLE_DEVICES; tensor parallelism over slices does not work",)
         yield make_warning(NAME, f"{who} is divided by MIG; slices: {slices}", (), fixes)
     if device.raw.get("persistence") == 0:
         note = make_warning(NAME, f"persistence mode of {who} is off: every first start of CUDA takes seconds more")

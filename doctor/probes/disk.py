@@ -78,7 +78,7 @@ def check_path(path: str, row: dict[str, Any]) -> Iterator[Result]:
 def suggest(path: str) -> str:
     """Return the variable that moves a folder elsewhere."""
     name = next((variable for word, variable in _VARIABLES if path.rstrip("/").endswith(word)), "TMPDIR")
-    return f"export {name}=/path/with/space"
+    return f"set {name} to a folder with space that this user may write"
 
 
 def merge(problems: list[Result]) -> Iterator[Result]:

@@ -24,5 +24,5 @@ def probe(context: Context) -> Iterator[Result]:
     elif context.model is not None:
         yield make_unknown(NAME, SUMMARY, f"{answer.reason}; the model is on this machine, so it is not needed")
     else:
-        fixes = ("export HF_ENDPOINT=https://your-mirror", "download elsewhere, then HF_HUB_OFFLINE=1")
+        fixes = ("set HF_ENDPOINT to a mirror that answers", "download the model elsewhere and give its folder")
         yield make_error(NAME, "the model hub does not answer", (answer.reason,), fixes)

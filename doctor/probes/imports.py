@@ -78,7 +78,7 @@ def explain(context: Context, module: str, error: str) -> tuple[str, tuple[str, 
     if "libnuma.so" in error:
         return f"{module} needs libnuma", ("sudo apt-get install -y libnuma1", "sudo dnf install -y numactl-libs")
     if "libcuda.so" in error:
-        return f"{module} finds no libcuda: the driver is not visible here", ("docker run --gpus all ...",)
+        return f"{module} finds no libcuda: the driver is not visible here", ("start the container with --gpus all",)
     if "cannot open shared object file" in error:
         library = error.partition("cannot open")[0].strip(" :").rsplit(" ", 1)[-1]
         return f"{module} misses {library}", write_install(context, "--force-reinstall", *pins)

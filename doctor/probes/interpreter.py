@@ -25,11 +25,11 @@ def probe(context: Context) -> Iterator[Result]:
     """Judge the interpreter by what it said of itself."""
     python, found = context.python, read_interpreter(context)
     if python.path is None:
-        yield make_unknown(NAME, SUMMARY, python.origin, ("doctor check --python PATH -- ...",))
+        yield make_unknown(NAME, SUMMARY, python.origin, ("name the interpreter with --python",))
         return
     if not found:
         reason = context.look("python").reason
-        yield make_error(NAME, f"{python.path} does not work", (reason,), ("doctor check --python PATH -- ...",))
+        yield make_error(NAME, f"{python.path} does not work", (reason,), ("name the interpreter with --python",))
         return
     problems = [*check_version(context, found), *check_platform(context, found), *check_shadows(found)]
     yield from problems

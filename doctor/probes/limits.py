@@ -60,7 +60,11 @@ def is_below(value: int, wanted: int) -> bool:
 def check_files(limits: Limits) -> Iterator[Result]:
     """Yield a limit on open files that a server runs into."""
     soft, hard = limits["nofile"], limits["nofile hard"]
-    fixes = ("ulimit -n 65535", "docker run --ulimit nofile=65535:65535 ...", "systemd: LimitNOFILE=65535")
+    fixes = (
+        "ulimit -n 65535",
+        "in a container: docker run with --ulimit nofile=65535:65535",
+        "in a systemd unit: LimitNOFILE=65535",
+    )
     if is_below(hard, _FILES):
         yield make_error(NAME, f"at most {hard} open files: the server needs {_FILES} and more", (), fixes[1:])
     elif is_below(soft, _FILES):
@@ -70,7 +74,7 @@ def check_files(limits: Limits) -> Iterator[Result]:
 def check_threads(limits: Limits) -> Iterator[Result]:
     """Yield a limit on processes and threads."""
     if is_below(limits["nproc"], _THREADS):
-        fixes = ("ulimit -u unlimited", "docker run --pids-limit -1 ...")
+        fixes = ("ulimit -u unlimited", "in a container: docker run with --pids-limit -1")
         yield make_warning(NAME, f"at most {limits['nproc']} processes and threads of this user", (), fixes)
 
 
@@ -82,7 +86,7 @@ def check_memory(limits: Limits, context: Context) -> Iterator[Result]:
     pins = [flag for dest, flag in _PINNING if context.value(dest)]
     if pins and is_below(limits["memlock"], GIB):
         size = format_size(limits["memlock"])
-        fixes = ("ulimit -l unlimited", "docker run --ulimit memlock=-1 ...")
+        fixes = ("ulimit -l unlimited", "in a container: docker run with --ulimit memlock=-1")
         summary = f"locked memory is limited to {size}, and {' and '.join(pins)} registers memory for transfers"
         yield make_warning(NAME, summary, (), fixes)
 

@@ -54,7 +54,7 @@ def say_short(ranks: int, needed: int, room: int, is_container: bool, evidence: 
     """Say that not even the processes fit."""
     summary = f"{ranks} rank(s) take about {format_size(needed)} of host memory, {format_size(room)} can be had"
     fix = (
-        "docker run --memory 0 ..., or raise the pod's memory limit"
+        "raise the container's --memory or the pod's limit"
         if is_container
         else "stop other programs: ps aux --sort=-rss | head"
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -27,6 +29,8 @@ _TOKENIZERS = (
 )
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
+# `organisation/name` as the hub has it.
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,95}")
 _MAX_SOURCES, _MAX_SOURCE_BYTES = 600, 400_000
 
 
@@ -65,7 +69,7 @@ def check_folder(context: Context, folder: Path) -> Iterator[Result]:
     try:
         config = cfg.make_config(cfg.read_json(folder / "config.json"))
     except DoctorError as error:
-        fixes = (f"hf download REPOSITORY config.json --local-dir {folder}",)
+        fixes = suggest_download(folder, "config.json")
         yield make_error(NAME, f"config.json: {error.message.rpartition(': ')[2]}", (error.message,), fixes)
     problems = [*check_weights(context, folder), *check_tokenizer(context, folder)]
     if config is not None:
@@ -84,7 +88,7 @@ def check_weights(context: Context, folder: Path) -> Iterator[Result]:
     index, faults = read_index(folder)
     headers = read_headers(folder) if list_shards(folder, index) else NOTHING._replace(notes=tuple(faults))
     others = [path for path in islice(folder.iterdir(), 5000) if path.suffix in _OTHER_WEIGHTS]
-    fixes = (f"hf download REPOSITORY --local-dir {folder}   # fetches only what is missing",)
+    fixes = suggest_download(folder)
     for note in headers.notes:
         more = ("git lfs pull",) if "LFS" in note else ()
         yield make_error(NAME, note, (), (*more, *fixes))
@@ -92,16 +96,39 @@ def check_weights(context: Context, folder: Path) -> Iterator[Result]:
         yield make_error(NAME, f"{folder} holds no weights", (f"no {INDEX}, no *.safetensors",), fixes)
 
 
+def suggest_download(folder: Path, files: str = "") -> tuple[str, ...]:
+    """Return the command that fetches what is missing, as far as the repository's name can be told."""
+    repository = find_repository(folder)
+    if repository is None:
+        what = f"{files} " if files else ""
+        return (f"download {what}again into {folder}: hf download fetches only what is missing",)
+    include = f" --include {shlex.quote(files)}" if files else ""
+    place = "" if "models--" in str(folder) else f" --local-dir {shlex.quote(str(folder))}"
+    return (f"hf download {repository}{include}{place}",)
+
+
+def find_repository(folder: Path) -> str | None:
+    """Return the repository that a folder is a copy of: by its place in the cache, else by what config.json says."""
+    cached = next((part for part in folder.parts if part.startswith("models--")), "")
+    if cached:
+        return cached.removeprefix("models--").replace("--", "/", 1)
+    try:
+        name = cfg.get_text(cfg.read_json(folder / "config.json"), "_name_or_path")
+    except DoctorError:
+        return None
+    return name if _REPOSITORY.fullmatch(name) else None
+
+
 def check_tokenizer(context: Context, folder: Path) -> Iterator[Result]:
     """Yield a missing tokenizer and a missing chat template."""
     if context.value("skip_tokenizer_init") or context.is_given("tokenizer_path"):
         return
     if not any((folder / name).is_file() for name in _TOKENIZERS) and not any(islice(folder.glob("*.tiktoken"), 1)):
-        fixes = (f"hf download REPOSITORY --include 'tokenizer*' --local-dir {folder}", "--tokenizer-path OTHER_FOLDER")
+        fixes = (*suggest_download(folder, "tokenizer*"), "or name another folder with --tokenizer-path")
         yield make_error(NAME, f"{folder} holds no tokenizer", (), fixes)
     elif not has_template(context, folder):
         summary = "no chat template: /v1/chat/completions will guess one (a base model has none)"
-        yield Result(NAME, "problem", summary, "info", fixes=("--chat-template FILE",))
+        yield Result(NAME, "problem", summary, "info", fixes=("name one with --chat-template",))
 
 
 def has_template(context: Context, folder: Path) -> bool:

@@ -57,7 +57,7 @@ def check_binding(context: Context, nodes: list[str], memory: str | None) -> Ite
     if refused is None:
         return
     evidence = (refused, f"{len(nodes)} NUMA nodes, this process may use memory of node(s) {memory or '?'}")
-    fixes = (f"export {VARIABLE}=0", "docker run --cap-add SYS_NICE ...")
+    fixes = (f"export {VARIABLE}=0", "in a container: docker run with --cap-add SYS_NICE")
     if version < sort_key(_TRIED_SINCE):
         summary = "numactl may not bind here, and this SGLang's schedulers start behind it: they end with code 1"
         yield make_error(NAME, summary, evidence, fixes, (set_variable(context, VARIABLE, "0"),))

@@ -16,7 +16,7 @@ SUMMARY = "the kernel killed nothing for lack of memory"
 NEEDS = ("kernel",)
 
 _KILL = re.compile(r"(?:\[ *(\d+)\.\d+\])?.*[Kk]illed process (\d+) \(([^)]{0,64})\)")
-_FIX = "find out what the last server needed: doctor plan MODEL -- FLAGS"
+_FIX = "doctor plan says how much host memory a launch takes"
 
 
 def probe(context: Context) -> Iterator[Result]:

@@ -22,8 +22,8 @@ def probe(context: Context) -> Iterator[Result]:
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
-        fixes = ("--dist-init-addr HOST:PORT   # of node 0, the same on every node",)
-        yield make_error(NAME, f"--dist-init-addr {address} is not HOST:PORT", (), fixes)
+        fixes = ("give node 0's address and a free port of it, the same on every node",)
+        yield make_error(NAME, f"--dist-init-addr {address} is not an address and a port", (), fixes)
         return
     yield judge(context, host.strip("[]"), int(port))
 
@@ -31,7 +31,7 @@ def probe(context: Context) -> Iterator[Result]:
 def check_nodes(context: Context) -> Iterator[Result]:
     """Yield a launch over several nodes that names no meeting point."""
     if context.count("nnodes") > 1:
-        fixes = ("--dist-init-addr HOST:PORT   # of node 0, the same on every node",)
+        fixes = ("give node 0's address and a free port of it, the same on every node",)
         yield make_error(NAME, f"--nnodes {context.count('nnodes')} without --dist-init-addr", (), fixes)
     else:
         yield make_void(NAME, "a launch on one node without --dist-init-addr")
@@ -59,7 +59,7 @@ def explain_bind(address: str, port: int, why: str) -> Result:
     if "in use" in why.lower():
         fixes = (f"sudo ss -ltnp sport = :{port}", "choose another port on every node")
         return make_error(NAME, f"--dist-init-addr: port {port} is taken on this node", (why,), fixes)
-    fixes = ("ip -brief address", "give an address of node 0; other nodes need --node-rank 1, 2, ...")
+    fixes = ("ip -brief address", "give an address of node 0; other nodes need their --node-rank")
     return make_error(
         NAME, f"--dist-init-addr: {address} is not an address of this node, which is node 0", (why,), fixes
     )

@@ -18,7 +18,10 @@ _PATH = "/dev/shm"  # noqa: S108 - looked at, not written to
 # "unhandled system error" or dies with a bus error (public reports of 64 MB containers).
 _DOCKER = 64 * MIB
 _RANK = GIB
-_FIXES = ("docker run --shm-size 32g ...  (or --ipc=host)", "Kubernetes: an emptyDir of medium Memory at /dev/shm")
+_FIXES = (
+    "docker run with --shm-size 32g, or --ipc=host",
+    "in Kubernetes: an emptyDir of medium Memory at /dev/shm",
+)
 
 
 def probe(context: Context) -> Iterator[Result]:

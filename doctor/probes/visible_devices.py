@@ -109,7 +109,7 @@ def check_others(context: Context) -> Iterator[Result]:
     """Yield variables beside it that hide GPUs."""
     value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
     if value in ("void", "none") or value == "":
-        fixes = ("docker run --gpus all ...  (or -e NVIDIA_VISIBLE_DEVICES=all)",)
+        fixes = ("start the container with --gpus all, or with -e NVIDIA_VISIBLE_DEVICES=all",)
         yield make_warning(NAME, f"NVIDIA_VISIBLE_DEVICES={value!r} keeps GPUs out of this container", (), fixes)
     order = context.environment.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     kinds = {device.name for device in list_devices(context)}

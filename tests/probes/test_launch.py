@@ -129,6 +129,24 @@ def test_model_with_a_cut_shard(model):
     assert problems(model_files, see(model))[0].severity == "error"
 
 
+def test_download_names_the_repository_that_the_config_names(model):
+    write(model, "config.json", json.dumps({**CONFIG, "_name_or_path": "org/name"}))
+    os.remove(model / "model.safetensors")
+    assert problems(model_files, see(model))[0].fixes == (f"hf download org/name --local-dir {model}",)
+
+
+def test_download_names_the_repository_of_the_cache(tmp_path):
+    folder = tmp_path / "models--org--name" / "snapshots" / "abc"
+    folder.mkdir(parents=True)
+    assert model_files.find_repository(folder) == "org/name"
+
+
+@pytest.mark.parametrize("name", ["/local/path", "a b/c", "$(x)/y", "only", ""])
+def test_download_invents_no_repository(model, name):
+    write(model, "config.json", json.dumps({**CONFIG, "_name_or_path": name}))
+    assert model_files.find_repository(model) is None
+
+
 def test_model_with_lfs_pointers(model):
     (model / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
     assert problems(model_files, see(model))[0].fixes[0] == "git lfs pull"
