@@ -39,7 +39,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     "lower": lambda text: str(text).lower(),
     "version": lambda text: sort_key(str(text)) or None,
     "clamp": lambda value, low, high: max(low, min(value, high)),
-    "join": lambda items: ",".join(map(str, items)),
+    "join": lambda items: ", ".join(map(str, items)),
     "numbers": lambda count: ",".join(str(index) for index in range(min(int(count), 64))),
     "replace": lambda text, old, new: str(text).replace(str(old), str(new)),
     "basename": lambda path: str(path).rstrip("/").rpartition("/")[2],
