@@ -224,7 +224,7 @@ def serve(case: Case, command: list[str], setting: Setting) -> dict[str, Any]:
             preexec_fn=limit_files(case),  # noqa: PLW1509 - this program has one thread
         )
         try:
-            state = wait(process, path, begin + setting.seconds)
+            state = wait(process, path, begin + setting.seconds, is_fault=bool(case.probe))
             seconds = time.monotonic() - begin
             time.sleep(2 if state == "failed" else 0)
         finally:
@@ -234,15 +234,16 @@ def serve(case: Case, command: list[str], setting: Setting) -> dict[str, Any]:
     return {"server": state, "server_seconds": round(seconds, 1), "server_says": find_last(path)}
 
 
-def wait(process: subprocess.Popen[bytes], path: str, deadline: float) -> str:
-    """Return `ready`, `failed` or `silent`; a log line of a failure counts as well as the end of the process."""
+def wait(process: subprocess.Popen[bytes], path: str, deadline: float, *, is_fault: bool) -> str:
+    """Return `ready`, `failed` or `silent`; a log line of a failure counts like the end of the process in a fault."""
     while time.monotonic() < deadline:
         text = read(path)
         if "fired up" in text:
             return "ready"
         # torchcodec's failure is printed by healthy servers, too
         lines = [line for line in text.splitlines() if "Ignore import error" not in line]
-        if process.poll() is not None or any(_FAILED.match(line) for line in lines if "ibtorchcodec" not in line):
+        is_said = any(_FAILED.match(line) for line in lines if "ibtorchcodec" not in line)
+        if process.poll() is not None or (is_fault and is_said):
             return "failed"
         time.sleep(0.2)
     return "silent"

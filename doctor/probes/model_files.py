@@ -65,6 +65,9 @@ def check_folder(context: Context, folder: Path) -> Iterator[Result]:
     if folder.is_file():
         yield make_ok(NAME, f"{folder.name} is a single file of {format_size(folder.stat().st_size)}")
         return
+    if (folder / "params.json").is_file() and not (folder / "config.json").exists():
+        yield make_ok(NAME, f"{folder} has Mistral's own format, which is not looked into")
+        return
     config = None
     try:
         config = cfg.make_config(cfg.read_json(folder / "config.json"))
@@ -147,6 +150,10 @@ def check_architecture(context: Context, config: cfg.Config) -> Iterator[Result]
     at = str(read_interpreter(context).get("sglang_at") or "")
     if not names:
         yield make_error(NAME, "config.json names no architecture", (), ("download config.json again",))
+        return
+    if not cfg.get_text(config.whole, "model_type"):
+        # transformers refuses it with "Unrecognized model" (seen with 0.5.23 after 12 s)
+        yield make_error(NAME, "config.json names no model_type", (), ("download config.json again",))
         return
     known = list_known(Path(at).parent / "srt" / "models") if at else frozenset()
     if known and not known & set(names):

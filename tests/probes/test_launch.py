@@ -27,6 +27,7 @@ from tests.probes.helpers import (
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
     "hidden_size": 64,
     "intermediate_size": 128,
     "num_hidden_layers": 2,
@@ -111,6 +112,17 @@ def test_model_folder_that_does_not_answer():
 def test_model_with_a_file_missing(model, name, words):
     os.remove(model / name)
     assert any(words in found.summary and found.severity == "error" for found in problems(model_files, see(model)))
+
+
+@pytest.mark.parametrize("name", ["architectures", "model_type"])
+def test_model_whose_config_lacks_a_name(model, name):
+    write(model, "config.json", json.dumps({key: value for key, value in CONFIG.items() if key != name}))
+    assert problems(model_files, see(model))[0].severity == "error"
+
+
+def test_model_in_mistral_s_own_format(tmp_path):
+    write(tmp_path, "params.json", "{}")
+    assert statuses(model_files, see(tmp_path)) == ["ok"]
 
 
 def test_model_without_weights_is_fine_with_dummy_ones(model):
