@@ -16,7 +16,7 @@ KEYWORDS = (
     b"Interrupt",
     b"SystemExit",
     b"OutOfResources",
-    b'  File "',
+    b'File "',
 )
 
 _HEADER = "Traceback (most recent call last):"
@@ -27,6 +27,9 @@ _LOOSE = re.compile(
     r":(?:\s+(?P<message>.*))?$"
 )
 _INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|OutOfResources)):\s")
+_ADDRESS = re.compile(r"^\[address=[^\]]{1,80}\] ")
+"""What Xinference (xoscar) puts between an exception's type and its message."""
+
 _GROUP = re.compile(r"^ {0,8}[|+] ?")
 _LINKS = {
     "The above exception was the direct cause of the following exception:": "cause",
@@ -84,7 +87,7 @@ class _ChainReader:
         elif found := _LOOSE.match(text):
             self._end_message()
             self._raise(number, found["type"], found["message"] or "")
-        elif text.startswith("  File ") and (frame := _FRAME.search(text)):
+        elif frame := _match_frame(text):
             self._open(number, "")
             self._add_frame(frame)
 
@@ -119,10 +122,12 @@ class _ChainReader:
     def _read_frame(self, number: int, text: str) -> None:
         if frame := _FRAME.search(text):
             self._add_frame(frame)
-        elif text[:1] not in ("", " ", "\t") and (found := _RAISED.match(text)):
+        elif text[:1] not in ("", " ", "\t") and (found := _RAISED.match(text)) and _is_type(found["type"]):
             self._raise(number, found["type"], found["message"] or "")
 
     def _raise(self, number: int, kind: str, message: str) -> None:
+        if message.startswith("[address="):
+            message = _ADDRESS.sub("", message)
         self._add_raised(kind, message[:_MESSAGE_CHARS], number)
         self._message, self._frames, self._link, self._state = [], [], "", "message"
         self._chars = len(message)
@@ -138,7 +143,7 @@ class _ChainReader:
             del self._frames[_FIRST_FRAMES:-_LAST_FRAMES]
 
     def _starts_other(self, text: str) -> bool:
-        return _LOOSE.match(text) is not None or text.startswith("  File ")
+        return _LOOSE.match(text) is not None or _match_frame(text) is not None
 
     def _end_message(self) -> None:
         if self._message and self._chain:
@@ -148,3 +153,17 @@ class _ChainReader:
         self._message = []
         if self._state == "message":
             self._state = "text"
+
+
+def _match_frame(text: str) -> re.Match[str] | None:
+    """Match a frame at the start of a line, also one whose indentation was lost."""
+    bare = text.removeprefix("  ")
+    return _FRAME.match(bare) if bare.startswith('File "') else None
+
+
+def _is_type(name: str) -> bool:
+    """True for what may be an exception's type: code whose indentation was lost (`raise`, `else:`) is none."""
+    last = name.rpartition(".")[2]
+    if last[:1].isupper() or last.endswith(("Error", "Exception")):
+        return True
+    return last != name and last in ("error", "timeout", "gaierror", "herror")

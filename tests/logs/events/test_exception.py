@@ -193,3 +193,41 @@ def test_hostile_line_after_frames_ends_in_time(text: str) -> None:
 
 def test_line_number_of_any_length_is_no_crash() -> None:
     assert parse(exception, f'Traceback (most recent call last):\n  File "x", line {"9" * 6000}, in f\nValueError: x\n')
+
+
+@pytest.mark.parametrize("code", ["raise", "else:", "finally:", "self.run", "return x", "x = 1"])
+def test_code_whose_indentation_was_lost_is_no_exception(code: str) -> None:
+    assert tell(f'Traceback (most recent call last):\nFile "x.py", line 1, in f\n{code}\nValueError: bad\n') == [
+        [("ValueError", "bad", "")]
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind", ["nixl._bindings.nixlBackendError", "struct.error", "socket.timeout", "socket.gaierror", "zlib.error"]
+)
+def test_exception_in_small_letters(kind: str) -> None:
+    assert tell(f'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\n{kind}: bad\n') == [
+        [(kind, "bad", "")]
+    ]
+
+
+def test_tail_of_a_traceback_without_indentation() -> None:
+    (event,) = parse(
+        exception,
+        'File "/x/deepseek_v2.py", line 1453, in forward_core\nreturn self.forward()\nTypeError: missing 1 argument\n',
+    )
+    assert (event.chain[0].type, event.chain[0].frames) == (
+        "TypeError",
+        (Frame("/x/deepseek_v2.py", 1453, "forward_core"),),
+    )
+
+
+def test_plain_exception_line() -> None:
+    assert tell("Exception: Capture cuda graph failed: reason") == [
+        [("Exception", "Capture cuda graph failed: reason", "")]
+    ]
+
+
+def test_address_that_xinference_puts_in_is_dropped() -> None:
+    assert tell("RuntimeError: [address=0.0.0.0:36451, pid=66] CUDA error") == [[("RuntimeError", "CUDA error", "")]]
+    assert tell("RuntimeError: [something=1] stays") == [[("RuntimeError", "[something=1] stays", "")]]
