@@ -58,6 +58,9 @@ _GATES = (
     Gate("kv_cache_dtype", "nvfp4", (100, 120)),
     Gate("kv_cache_dtype", "mxfp8", (100, 110, 120)),
 )
+# Backends that need a model with, or without, multi-head latent attention (attention_registry.py, 0.5.15 and 0.5.23).
+_LATENT_ONLY = frozenset({"trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "cutlass_mla", "flashmla"})
+_NEVER_LATENT = frozenset({"trtllm_mha", "hpc_ops"})
 # What runs everywhere that SGLang runs.
 _SAFE = {
     "attention_backend": "triton",
@@ -77,7 +80,9 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_unknown(NAME, SUMMARY, context.look("gpus").reason or "no GPU is visible")
         return
     device = min(used, key=lambda one: one.level or 0)
-    problems = [*check_gates(context, device), *check_dtype(context, device), *check_quant(context, device)]
+    problems = list(check_gates(context, device))
+    problems += check_latent(context, device) if not problems else ()
+    problems += [*check_dtype(context, device), *check_quant(context, device)]
     yield from problems
     if not problems:
         yield make_ok(NAME, f"flags and quantization run on {device.name} (sm{device.level})")
@@ -107,6 +112,31 @@ def describe_gate(dest: str, gate: Gate, device: Device) -> Result:
     return make_error(NAME, summary, (), (fix,), edits)
 
 
+def check_latent(context: Context, device: Device) -> Iterator[Result]:
+    """Yield an attention backend for the other kind of attention than the model has."""
+    backend, config = context.value("attention_backend"), read_config(context)
+    if config is None or not isinstance(backend, str):
+        return
+    is_latent = cfg.get_int(config.text, "kv_lora_rank") is not None
+    old = backend == "fa3" and is_latent and (device.level or 0) < 90
+    if old or (is_latent and backend in _NEVER_LATENT) or (not is_latent and backend in _LATENT_ONLY):
+        kind = "has" if is_latent else "has no"
+        place = f" on sm{device.level}" if old else ""
+        summary = f"--attention-backend {backend} does not go with a model that {kind} latent attention (MLA){place}"
+        edits = (Edit("flag", "--attention-backend", backend, "triton"),)
+        yield make_error(NAME, summary, (), ("--attention-backend triton",), edits)
+
+
+def read_config(context: Context) -> cfg.Config | None:
+    """Read the model's config.json, None when it is not here or not readable."""
+    if context.model is None:
+        return None
+    try:
+        return cfg.make_config(cfg.read_json(Path(context.model) / "config.json"))
+    except DoctorError:
+        return None
+
+
 def check_dtype(context: Context, device: Device) -> Iterator[Result]:
     """Yield bfloat16 on a GPU that has none."""
     if (device.level or 0) < 80 and context.value("dtype") in ("bfloat16", "bf16"):
@@ -131,10 +161,5 @@ def find_method(context: Context) -> str:
     """Return the quantization of the checkpoint, else the flag's."""
     given = context.value("quantization")
     given = given if isinstance(given, str) else ""
-    if context.model is None:
-        return given
-    try:
-        config = cfg.make_config(cfg.read_json(Path(context.model) / "config.json"))
-    except DoctorError:
-        return given
-    return read_quant(config, {}, given, "auto").method or given
+    config = read_config(context)
+    return given if config is None else read_quant(config, {}, given, "auto").method or given

@@ -28,7 +28,8 @@ def probe(context: Context) -> Iterator[Result]:
     needed = MAIN_BYTES + RANK_BYTES * ranks
     limit, used = read_limit(context), read_use(context)
     room = available if limit is None else min(available, limit - (used or 0))
-    evidence = [f"{format_size(available)} of {format_size(total)} available"]
+    swap = format_size(fields.get("SwapTotal", 0)) if fields.get("SwapTotal") else "none"
+    evidence = [f"{format_size(available)} of {format_size(total)} available, swap {swap}"]
     if limit is not None:
         evidence.append(f"container limit {format_size(limit)}, {format_size(used or 0)} used")
     if room < needed:

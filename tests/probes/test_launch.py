@@ -216,6 +216,27 @@ def test_backend_against_capability(model, flags, capability, good):
         assert correct_command(context.launch, found)
 
 
+LATENT = {**CONFIG, "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": 512}
+
+
+@pytest.mark.parametrize(
+    ("config", "backend", "capability", "good"),
+    [
+        (CONFIG, "flashmla", [9, 0], False),
+        (LATENT, "flashmla", [9, 0], True),
+        (LATENT, "trtllm_mha", [10, 0], False),
+        (CONFIG, "trtllm_mla", [10, 0], False),
+        (LATENT, "fa3", [9, 0], True),
+        (LATENT, "fa3", [8, 0], False),
+        (CONFIG, "fa3", [8, 0], True),
+    ],
+)
+def test_backend_against_the_model_s_attention(model, config, backend, capability, good):
+    write(model, "config.json", json.dumps(config))
+    context = see(model, f"--attention-backend {backend}", make_gpus(make_device(capability=capability)))
+    assert (problems(backends, context) == []) is good
+
+
 def test_quantization_that_the_gpu_refuses(model):
     write(model, "config.json", json.dumps({**CONFIG, "quantization_config": {"quant_method": "fp8"}}))
     (found,) = problems(backends, see(model, gpus=make_gpus(make_device(capability=[7, 5]))))
