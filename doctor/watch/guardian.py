@@ -11,12 +11,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
 from typing import Any
 
 _PATIENCE_SECONDS = 3.0
 """From SIGTERM to SIGKILL: nobody is left who would wait for a drained server."""
 
+_KILL_SECONDS = 5.0
 _FAREWELL = b"bye\n"
 
 
@@ -33,9 +33,9 @@ class Guardian:
         os.close(reader)
         os.set_blocking(self._writer, False)
 
-    def tell(self, pids: Iterable[tuple[int, int]], paths: Iterable[str]) -> None:
-        """Say who belongs to the server (pid and start) and which files to remove after it."""
-        message = json.dumps({"pids": sorted(pids), "paths": sorted(paths)}).encode() + b"\n"
+    def tell(self, **news: Any) -> None:
+        """Say what changed: `pids` (pid, start) of the server, its temporary `folder`, `shared` memory, `before` it."""
+        message = json.dumps(news).encode() + b"\n"
         if message != self._last:
             self._last = message
             # a guardian that was killed, or a full pipe, is no reason to end a server
@@ -79,49 +79,53 @@ def _close_others(kept: set[int]) -> None:
 
 
 def _read_to_end(reader: int) -> dict[str, Any] | None:
-    """Give the last message; None after a farewell."""
-    rest, last = b"", b"{}"
+    """Give all news, later over earlier; None after a farewell."""
+    rest, known = b"", dict[str, Any]()
     while chunk := os.read(reader, 1 << 16):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line + b"\n" == _FAREWELL:
                 return None
-            last = line
-    try:
-        found: dict[str, Any] = json.loads(last)
-    except ValueError:
-        return {}
-    return found
+            with contextlib.suppress(ValueError):
+                known.update(json.loads(line))
+    return known
 
 
-def end_server(last: dict[str, Any], sleep: Callable[[float], None] = time.sleep) -> None:
-    """End the processes of the last message and whoever came to their sessions, then remove its files."""
-    import shutil
+def end_server(known: dict[str, Any]) -> None:
+    """End the processes that are known and whoever came to their sessions, then remove what they left."""
+    from doctor.watch.leftovers import Leftovers
 
+    left = Leftovers(known.get("folder", ""), known.get("before", {}), known.get("shared"))
+    pids = {(int(pid), int(start)) for pid, start in known.get("pids", ())}
+    left.note(pid for pid, _ in pids)
+    for number, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
+        _signal_all(pids, number)
+        deadline = time.monotonic() + patience
+        while _find_alive(pids) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    left.remove()
+
+
+def _signal_all(pids: set[tuple[int, int]], number: int) -> None:
+    """Ask the main process, which then ends the others; kill every one."""
+    alive = _find_alive(pids)
+    for pid in alive if number == signal.SIGKILL else alive[:1]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _find_alive(pids: set[tuple[int, int]]) -> list[int]:
+    """List who of them lives, main process first, and add their descendants."""
     from doctor.watch.tree import Tree, read_stat
 
-    pids = [(int(pid), int(start)) for pid, start in last.get("pids", ())]
-    for number, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, 1.0)):
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            alive = [
-                pid for pid, start in pids if (stat := read_stat(pid)) and stat.start == start and stat.state != "Z"
-            ]
-            if not alive:
-                break
-            trees = [Tree(pid) for pid in alive]
-            everyone = {member.identity for tree in trees for member in tree.scan() if member.is_alive}
-            pids = sorted({*pids, *everyone})
-            for pid, _ in everyone if number == signal.SIGKILL else sorted(everyone)[:1]:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, number)
-            sleep(0.2)
-    for path in last.get("paths", ()):
-        if os.path.isdir(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+    alive = []
+    for pid, start in sorted(pids, key=lambda identity: identity[1]):
+        stat = read_stat(pid)
+        if stat and stat.start == start and stat.state != "Z":
+            alive.append(pid)
+    for pid in alive:
+        pids.update(member.identity for member in Tree(pid).scan() if member.is_alive)
+    return alive
 
 
 def _drain(output: int) -> None:

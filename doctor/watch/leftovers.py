@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 SHARED = "/dev/shm/"  # noqa: S108 - where shared memory lives on Linux
 _MAPPED_LINES = 20_000
@@ -20,33 +20,27 @@ class Leftovers:
     0.5.23, also after clean ends).
     """
 
-    def __init__(self) -> None:
-        # a short name: Unix sockets in it have 107 characters at most
-        self.folder = tempfile.mkdtemp(prefix="sgld-")
-        self._before = _list_shared()
-        self._mapped: dict[str, int] = {}
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Everything to remove, folder first."""
-        return (self.folder, *sorted(self._mapped))
+    def __init__(self, folder: str, before: Mapping[str, int], shared: Mapping[str, int] | None = None) -> None:
+        # `folder` has a short name: Unix sockets in it have 107 characters at most
+        self.folder = folder
+        self.before = dict(before)
+        self.shared = dict(shared or {})
 
     def note(self, pids: Iterable[int]) -> None:
         """Look at what the server's processes have mapped."""
-        for pid in pids:
-            for path in list_mapped(pid):
-                with contextlib.suppress(OSError):
-                    inode = os.stat(path).st_ino
-                    if self._before.get(path) != inode:
-                        self._mapped[path] = inode
+        inodes = {inode for pid in pids for inode in list_mapped(pid)}
+        found = list_shared() if inodes else {}
+        self.shared.update(
+            {path: inode for path, inode in found.items() if inode in inodes and self.before.get(path) != inode}
+        )
 
     def remove(self) -> tuple[str, ...]:
         """Remove all of it once no process of the server is left; give what was removed of shared memory."""
         removed = []
-        in_use = _list_in_use() if self._mapped else set()
-        for path, inode in self._mapped.items():
+        in_use = _list_in_use() if self.shared else set[int]()
+        for path, inode in self.shared.items():
             with contextlib.suppress(OSError):
-                if os.stat(path).st_ino == inode and path not in in_use:
+                if os.stat(path).st_ino == inode and inode not in in_use:
                     os.unlink(path)
                     removed.append(path)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -68,21 +62,24 @@ def make_environment(folder: str, environment: dict[str, str]) -> dict[str, str]
     return wanted
 
 
-def list_mapped(pid: int) -> set[str]:
-    """List the files of /dev/shm that a process has mapped; deleted ones are gone already."""
+def list_mapped(pid: int) -> set[int]:
+    """List the inodes in /dev/shm that a process has mapped.
+
+    Not their names: a named semaphore is mapped under a temporary one, which glibc then removes (sem_open).
+    """
     found = set()
     try:
         with open(f"/proc/{pid}/maps", "rb") as stream:
             for line in stream.readlines(_MAPPED_LINES * 100):
-                at = line.find(SHARED.encode())
-                if at >= 0 and not line.endswith(b" (deleted)\n"):
-                    found.add(line[at:].rstrip(b"\n").decode("utf-8", "replace"))
-    except OSError:
+                if SHARED.encode() in line:
+                    found.add(int(line.split(None, 5)[4]))
+    except (OSError, ValueError, IndexError):
         return found
     return found
 
 
-def _list_shared() -> dict[str, int]:
+def list_shared() -> dict[str, int]:
+    """List what is in /dev/shm, path and inode."""
     try:
         with os.scandir(SHARED) as entries:
             return {entry.path: entry.inode() for entry in entries}
@@ -90,7 +87,7 @@ def _list_shared() -> dict[str, int]:
         return {}
 
 
-def _list_in_use() -> set[str]:
+def _list_in_use() -> set[int]:
     """List what any process still maps: a segment may be shared with a server that the doctor does not know."""
     pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    return {path for pid in pids for path in list_mapped(pid)}
+    return {inode for pid in pids for inode in list_mapped(pid)}

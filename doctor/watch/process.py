@@ -6,13 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 
 from doctor.errors import DoctorError
 from doctor.watch.guardian import Guardian
 from doctor.watch.launch import Launch
-from doctor.watch.leftovers import Leftovers, make_environment
+from doctor.watch.leftovers import Leftovers, list_shared, make_environment
 from doctor.watch.liveness import COMPILERS, Activity
 from doctor.watch.notify import VARIABLES
 from doctor.watch.tree import Member, Tree
@@ -46,7 +47,9 @@ class Process:
 
     def start(self, launch: Launch, environment: Mapping[str, str]) -> None:
         """Start a server in a session of its own. Raises DoctorError when that is not possible."""
-        self._leftovers = Leftovers()
+        self._leftovers = Leftovers(tempfile.mkdtemp(prefix="sgld-"), list_shared())
+        if self._guardian:
+            self._guardian.tell(before=self._leftovers.before)
         wanted = {name: value for name, value in environment.items() if name not in VARIABLES}
         wanted = make_environment(self._leftovers.folder, {**wanted, **launch.variables})
         try:
@@ -84,7 +87,7 @@ class Process:
         self._note_leftovers()
         if self._guardian and self._leftovers:
             alive = [member.identity for member in self.members if member.is_alive]
-            self._guardian.tell(alive, self._leftovers.paths)
+            self._guardian.tell(pids=alive, folder=self._leftovers.folder, shared=self._leftovers.shared)
         return self.members
 
     def poll(self) -> int | None:
@@ -103,11 +106,13 @@ class Process:
 
     def signal_main(self, number: int) -> None:
         """Send a signal, and let a halted process go on so that it gets it."""
+        self._note_leftovers(at_once=True)
         self._kill(self._main, number)
         self._kill(self._main, signal.SIGCONT)
 
     def signal_all(self, number: int) -> None:
         """Send a signal to everything there is now, children first seen last."""
+        self._note_leftovers(at_once=True)
         for member in self.scan():
             if member.is_alive:
                 self._kill(member.pid, number)
@@ -133,12 +138,12 @@ class Process:
             return ()
         removed = self._leftovers.remove()
         if self._guardian:
-            self._guardian.tell((), ())
+            self._guardian.tell(pids=[], folder="", shared={})
         return removed
 
-    def _note_leftovers(self) -> None:
+    def _note_leftovers(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if self._leftovers and now - self._noted > _NOTE_SECONDS:
+        if self._leftovers and (at_once or now - self._noted > _NOTE_SECONDS):
             self._leftovers.note(member.pid for member in self.members if member.is_alive)
             self._noted = now
 
