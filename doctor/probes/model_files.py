@@ -54,8 +54,9 @@ def probe(context: Context) -> Iterator[Result]:
 def say_absent(name: str) -> Iterator[Result]:
     """Judge a path that is not there; a hub name is the disk probe's business."""
     if name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
-        fixes = (f"ls {os.path.dirname(name) or '.'}", "docker: mount it, -v /models:/models")
-        yield make_error(NAME, f"{name} does not exist; SGLang will call that an invalid repository name", (), fixes)
+        fixes = (f"ls {os.path.dirname(name) or '.'}", "in a container: mount the folder that holds it")
+        summary = f"{name} does not exist, or this user may not look: SGLang will call it an invalid repository name"
+        yield make_error(NAME, summary, (), fixes)
     else:
         yield make_void(NAME, f"{name} is a name on the hub, and it is not in the local cache")
 
