@@ -45,12 +45,12 @@ LOGS: dict[str, Callable[[], Iterator[bytes]]] = {
     ),
     "a line of 20 MB": lambda: iter([STAMP, b"x" * 20_000_000, b"\n"]),
     "a progress bar of 20 MB": lambda: repeat(b"\r 50%|##### | 1/2 [00:01<00:01,  1.00it/s]", 500_000),
-    "distinct error lines": lambda: (STAMP + b"ValueError: distinct %d\n" % number for number in range(40_000)),
-    "distinct processes": lambda: (b"(Actor pid=%d) ValueError: distinct\n" % number for number in range(40_000)),
+    "distinct error lines": lambda: (STAMP + b"ValueError: distinct %d\n" % number for number in range(20_000)),
+    "distinct processes": lambda: (b"(Actor pid=%d) ValueError: distinct\n" % number for number in range(20_000)),
     "distinct ranks": lambda: (
-        b"[2026-04-24 06:29:19 TP%d] Load weight begin. avail mem=1.0 GB\n" % number for number in range(40_000)
+        b"[2026-04-24 06:29:19 TP%d] Load weight begin. avail mem=1.0 GB\n" % number for number in range(20_000)
     ),
-    "tracebacks": lambda: (TRACE % number for number in range(3000)),
+    "tracebacks": lambda: (TRACE % number for number in range(2000)),
     "exceptions with long messages": lambda: (STAMP + b"ValueError: " + b"x" * 200_000 + b"\n" for _ in range(400)),
     "long lines that belong together": lambda: (b"  " + b"y" * 500_000 + b"\n" for _ in range(100)),
     "lines with one keyword a million times": lambda: (STAMP + b"Error" * 200_000 + b"\n" for _ in range(20)),
@@ -60,7 +60,7 @@ LOGS: dict[str, Callable[[], Iterator[bytes]]] = {
     ),
     "access lines that fail": lambda: (
         b'INFO:     127.0.0.1:1 - "GET /health/%d HTTP/1.1" 503 Service Unavailable\n' % number
-        for number in range(40_000)
+        for number in range(20_000)
     ),
     "newlines": lambda: repeat(b"\n", 1_000_000),
     "facts": lambda: (

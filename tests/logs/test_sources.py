@@ -147,10 +147,10 @@ def test_files_of_a_folder_are_not_named_by_the_user(tmp_path) -> None:
     assert [source.named for source in find_sources([str(tmp_path), str(tmp_path / "a.log")])] == [False, True]
 
 
-def test_folder_of_ten_thousand_files_is_listed(tmp_path) -> None:
-    for number in range(10_000):
+def test_folder_of_many_files_is_listed(tmp_path) -> None:
+    for number in range(3000):
         os.close(os.open(tmp_path / f"{number}.log", os.O_CREAT | os.O_WRONLY))
-    assert len(find_sources([str(tmp_path)])) == 10_000
+    assert len(find_sources([str(tmp_path)])) == 3000
 
 
 def test_folder_without_logs(tmp_path) -> None:
