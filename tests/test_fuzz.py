@@ -175,3 +175,50 @@ def test_any_response(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> 
     except DoctorError:
         return
     check(b"", Question(facts=facts))
+
+
+# what carried the log here does not change the answer
+
+
+def prefix(text: str):
+    return lambda data: b"".join(text.encode() + line for line in data.splitlines(keepends=True))
+
+
+CARRIERS = {
+    "CRLF": lambda data: data.replace(b"\n", b"\r\n"),
+    "UTF-8 with a mark": lambda data: b"\xef\xbb\xbf" + data,
+    "docker compose": prefix("sglang-1  | "),
+    "docker compose, blank lines bare": lambda data: prefix("sglang-1  | ")(data).replace(b"| \n", b"|\n"),
+    "kubectl --prefix": prefix("[pod/sglang-0/server] "),
+    "kubectl --timestamps": prefix("2026-04-24T06:29:19.123456789Z "),
+    "containerd": prefix("2026-04-24T06:29:19.123456789Z stderr F "),
+    "journald": prefix("Apr 24 06:29:19 gpu-7 sglang[1234]: "),
+    "Ray": prefix("(SGLangEngine pid=4123, ip=10.0.0.7) "),
+    "torchrun": prefix("[rank0]: "),
+    "quoted": prefix("> "),
+    "quoted twice": prefix("> > "),
+    "issue": lambda data: (
+        b"### Bug\n\nIt says `CUDA out of memory` and torch.cuda.OutOfMemoryError sometimes.\n\n```shell\n"
+        + data
+        + b"\n```\n\nThanks!\n"
+    ),
+    "issue, quoted": lambda data: b"> **Bug**\n> \n> ```\n" + prefix("> ")(data) + b"\n> ```\n",
+    "issue, in a list": lambda data: b"1. start it\n\n   ```\n" + prefix("   ")(data) + b"\n   ```\n",
+    "indented": prefix("    "),
+    "coloured": lambda data: b"".join(b"\x1b[33m" + line.rstrip(b"\n") + b"\x1b[0m\n" for line in data.splitlines()),
+    "NULs of a truncated file before it": lambda data: bytes(5000) + data,
+    "milliseconds": lambda data: re.sub(rb"(\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)", rb"\1.123", data),
+    "pasted into one line": lambda data: b" ".join(line.strip() for line in data.splitlines()),
+}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize(
+    ("name", "root"),
+    [("no_accelerator", "GPU001"), ("invalid_device_ordinal", "GPU002"), ("offload_ram_exhausted", "HOST001")],
+)
+def test_carrier_does_not_change_the_answer(name: str, root: str, carrier: str) -> None:
+    data = (FIXTURES / f"seed/{name}.log").read_bytes()
+    report = explain_bytes(("issue.md" if "issue" in carrier else "server.log", CARRIERS[carrier](data)))
+    assert report.root is not None
+    assert report.root.rule == root

@@ -146,10 +146,11 @@ class RecordReader:
                     yield from self._add(process, number, piece)
 
     def _strip_indent(self, line: bytes) -> bytes:
-        """Take off the indentation of a log that was pasted into an indented block; its first line tells."""
+        """Take off the indentation of a log that was pasted into an indented block; its first log line tells."""
         if self._indent is None and line.strip():
             bare = line.lstrip(b" \t")
-            self._indent = line[: len(line) - len(bare)] if _LOG_START.match(bare) else b""
+            if len(bare) == len(line) or _LOG_START.match(bare):
+                self._indent = line[: len(line) - len(bare)]
         return line.removeprefix(self._indent or b"")
 
     def finish(self) -> Iterator[RawRecord]:
