@@ -61,10 +61,9 @@ def _stand_by(reader: int, output: int | None) -> None:
         _close_others({reader, 2, *([] if output is None else [output])})
         last = _read_to_end(reader)
         if last is not None:
-            if output is None:
-                end_server(last)
-            else:
-                _drain(output)
+            if output is not None:
+                _drain(output)  # ends with the last process that holds the other end
+            end_server(last)
         code = 0
     finally:
         os._exit(code)

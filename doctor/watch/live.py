@@ -45,7 +45,8 @@ class Live:
         self._ready = threading.Condition()
         self._busy = False
         self._closing = False
-        self._reader: Any = None
+        self._loading = threading.Lock()
+        self._reader: _Reader | None = None
         self.skipped = 0
         self.bytes = 0
         self.batch = Batch()
@@ -68,8 +69,9 @@ class Live:
         with self._ready:
             self._chunks.clear()
             self._waiting = 0
-            self._reader = None
             self.batch = Batch()
+        with self._loading:
+            self._reader = None
 
     def settle(self, seconds: float) -> bool:
         """Wait until everything taken has been read; False when it took longer."""
@@ -80,10 +82,8 @@ class Live:
         """Give the report on everything read, with the kernel's record of the same time behind it."""
         from doctor.diagnosis.explain import diagnose
 
-        with self._ready:
-            reader = self._reader or _Reader(self._notify, self._keep_batch)
-            self._reader = reader
-            return diagnose(reader.index.rules, reader.observe(kernel), question)
+        reader = self._find_reader()
+        return diagnose(reader.index.rules, reader.observe(kernel), question)
 
     def close(self) -> None:
         """End the thread."""
@@ -96,10 +96,7 @@ class Live:
             chunks = self._take()
             if chunks is None:
                 return
-            with self._ready:
-                if self._reader is None:
-                    self._reader = _Reader(self._notify, self._keep_batch)
-                reader = self._reader
+            reader = self._find_reader()
             if chunks:
                 reader.feed(chunks)
             else:
@@ -107,6 +104,13 @@ class Live:
             with self._ready:
                 self._busy = False
                 self._ready.notify_all()
+
+    def _find_reader(self) -> _Reader:
+        """Give the reader of this server; loading the rules takes 0.3 s, so `offer` is not kept waiting meanwhile."""
+        with self._loading:
+            if self._reader is None:
+                self._reader = _Reader(self._notify, self._keep_batch)
+            return self._reader
 
     def _take(self) -> list[bytes] | None:
         """Wait for output; an empty list after silence, None at the end."""

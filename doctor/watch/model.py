@@ -69,7 +69,7 @@ class Run(NamedTuple):
 
     `code` is the return code of the process that was started, `exited` when it ended. `batches` is the number of batch
     lines when the last change was seen at `last_batch`; `output` bytes and `last_output` likewise. `most_memory` is the
-    largest resident size of one process, in bytes.
+    largest resident size of one process, in bytes; `own` until when batches may be due to the doctor's own requests.
     """
 
     number: int
@@ -93,6 +93,7 @@ class Run(NamedTuple):
     gone: float | None = None
     deaths: tuple[Death, ...] = ()
     answered: bool = False
+    own: float = 0.0
     pid: int = 0
     most_memory: int = 0
 

@@ -21,6 +21,7 @@ from doctor.watch.kernel import read_kernel_log
 from doctor.watch.launch import Launch, find_address, mend
 from doctor.watch.live import Live
 from doctor.watch.liveness import Activity
+from doctor.watch.memory_fixes import suggest_fixes
 from doctor.watch.model import Answer, Fault, Readiness, Run, Settings
 from doctor.watch.policy import Ending
 from doctor.watch.prober import Prober, Target, fetch
@@ -78,6 +79,7 @@ class Server:
         self.guard.start()
         self.report: Report | None = None
         self.fingerprint = ""
+        self._room = 0
         self.forecast: Forecast | None = None
 
     # -- what the supervisor asks for
@@ -93,6 +95,7 @@ class Server:
         self.gpus.mark()
         self._process.start(self._launch, self._environment)
         self.guard.arm(self._process.main)
+        self._room = self.guard.memory.available - self.guard.reserve
         if self._launch.command is None:
             self.say(
                 "this does not look like an SGLang launch; its processes, memory and output are watched all the same"
@@ -302,7 +305,9 @@ class Server:
         facts = list_facts(run, self.guard.kills, asked=run.stop is not None)
         command = self._launch.text if self._launch.command else None
         report = self.live.diagnose(Question(command, facts), read_kernel_log(run.started))
-        return join(report, run)
+        extra = report.root.fixes if report.root else ()
+        own = suggest_fixes(self._launch, self._room, self.forecast, report.sglang_version)
+        return join(report, run, (*own, *extra) if run.fault and run.fault.kind == "host-memory" else ())
 
     def _print(self, report: Report) -> None:
         from doctor.commands.explain import find_target

@@ -24,6 +24,9 @@ EVIDENCE_SECONDS = 20.0
 ROUTINE_SECONDS = 60.0
 """Between two health probes of a server without requests; each runs one token (`/health`, 0.4.10 to 0.5.23)."""
 
+OWN_SECONDS = 1.0
+"""How long after a probe of the doctor its batch lines may still come."""
+
 SUSPICION_SECONDS = 10.0
 IDLE_SECONDS = 30.0
 SURVIVOR_SECONDS = 5.0
@@ -75,11 +78,12 @@ class Supervisor:
     def on_answer(self, answer: Answer) -> None:
         """Take the answer of a health probe."""
         moved = self._clock() if answer.status == 200 else self.run.last_batch
-        self.run = self.run._replace(health=answer, health_asked=0.0, last_batch=moved)
+        own = self._clock() + OWN_SECONDS
+        self.run = self.run._replace(health=answer, health_asked=0.0, last_batch=moved, own=own)
 
     def on_readiness(self, readiness: Readiness) -> None:
         """Take the result of the check for readiness."""
-        self.run = self.run._replace(readiness=readiness)
+        self.run = self.run._replace(readiness=readiness, own=self._clock() + OWN_SECONDS)
         if readiness.warning:
             self._world.say(readiness.warning)
 
@@ -203,7 +207,7 @@ class Supervisor:
         if view.state == states.STARTING and run.readiness.state == "passed":
             self.run = run._replace(ready_after=view.now - run.started, answered=run.readiness.kind != "unasked")
             self.machine.move(states.READY, run.readiness.words)
-        elif view.state == states.READY and view.clients and view.now - run.last_batch < SUSPICION_SECONDS:
+        elif view.state == states.READY and view.clients and run.last_batch > run.own:
             self.machine.move(states.SERVING, "requests are running")
         elif view.state == states.SERVING and not view.clients and view.now - run.last_batch > IDLE_SECONDS:
             self.machine.move(states.READY, "no request for a while")

@@ -127,6 +127,13 @@ def test_ready_stays_when_only_the_doctor_asks():
     assert history.state == states.READY
 
 
+def test_ready_stays_on_the_batch_of_a_probe():
+    history = History().become_ready()
+    history.world.connections = 1  # SGLang keeps its own warm-up connection
+    history.batch()
+    assert history.state == states.READY
+
+
 def test_ready_to_stalled_when_a_process_is_stopped():
     history = History().become_ready().stop_process(SCHEDULER).wait(3)
     assert history.state == states.READY

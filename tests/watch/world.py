@@ -149,7 +149,7 @@ class History:
 
     def serve(self):
         """Become ready and run requests."""
-        self.become_ready()
+        self.become_ready().wait(1.5)
         self.world.connections = 2
         self.batch()
         return self.tick()
