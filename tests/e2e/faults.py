@@ -5,6 +5,8 @@ from typing import NamedTuple
 PYTHON = "python -m sglang.launch_server --model-path {model}"
 SERVE = "sglang serve --model-path {model}"
 CPU = "--device cpu --host 127.0.0.1 --port {port} --max-total-tokens 4096"
+# What needs a GPU beyond the arguments says so, once these are right.
+NO_GPU = "Found no NVIDIA driver on your system"
 
 
 class Fault(NamedTuple):
@@ -57,12 +59,14 @@ FAULTS = (
     Fault("no GPU and no --device", f"{PYTHON} --host 127.0.0.1 --port {{port}} --max-total-tokens 4096"),
     Fault("served name with a colon", f"{PYTHON} {CPU} --served-model-name tiny:latest"),
     Fault(
-        "hierarchical cache without radix cache", f"{PYTHON} {CPU} --enable-hierarchical-cache --disable-radix-cache"
+        "hierarchical cache without radix cache",
+        f"{PYTHON} {CPU} --enable-hierarchical-cache --disable-radix-cache",
+        NO_GPU,
     ),
     Fault("page size and chunk", f"{PYTHON} {CPU} --page-size 64 --chunked-prefill-size 1000"),
     Fault("rendezvous address without a port", f"{PYTHON} {CPU} --dist-init-addr 127.0.0.1"),
     Fault("sizes do not divide by nodes", f"{PYTHON} {CPU} --nnodes 2"),
-    Fault("LoRA without ranks", f"{PYTHON} {CPU} --enable-lora"),
+    Fault("LoRA without ranks", f"{PYTHON} {CPU} --enable-lora", NO_GPU),
     Fault("logging configuration missing", f"SGLANG_LOGGING_CONFIG_PATH={{folder}}/missing.json {PYTHON} {CPU}"),
     Fault("grouped offload of a dense model", f"{PYTHON} {CPU} --offload-group-size 2"),
     Fault(

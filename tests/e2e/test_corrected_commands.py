@@ -63,6 +63,6 @@ def test_corrected_command_works(fault, model, tmp_path, rows):
     texts = (command, first["evidence"][0]["text"], f"{first['rule']}: {first['title']}", corrected, result)
     places = Places(str(model), str(tmp_path), str(port))
     typed, said, diagnosis, printed, then = (shorten(text, places) for text in texts)
-    rows[fault.name] = Row(fault.name, typed, said[-160:], broken.seconds, diagnosis, printed, then, works)
+    rows[fault.name] = Row(fault.name, typed, said[:160], broken.seconds, diagnosis, printed, then, works)
     assert broken.ended != "ready"
     assert works, f"{corrected}\n{result}\n{(outcome.log if outcome else broken.log)[-3000:]}"
