@@ -16,8 +16,8 @@ from doctor.report.check_json import render as render_json
 from doctor.report.check_junit import render as render_junit
 from doctor.report.check_markdown import render as render_markdown
 from doctor.report.check_report import CheckReport, clean_result
-from doctor.report.check_target import Target
 from doctor.report.check_text import render as render_text
+from doctor.report.interface import Target
 from tests.probes.helpers import write_package, write_program, write_python
 from tests.probes.test_children import wait_for_end
 

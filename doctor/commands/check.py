@@ -31,7 +31,7 @@ from doctor.report.check_report import (
     summarise,
     to_data,
 )
-from doctor.report.check_target import find_target
+from doctor.report.interface import find_target
 
 OBSERVE_SECONDS = 18.0
 """For everything that waits for a child; with the probes' own time the whole stays under 30 s."""

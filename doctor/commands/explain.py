@@ -20,7 +20,7 @@ from doctor.errors import DoctorError
 from doctor.logs.lines import read_blocks
 from doctor.logs.sources import Source, find_sources
 from doctor.redact import flatten
-from doctor.report.interface import Target, load_renderer
+from doctor.report.interface import find_target, load_renderer
 from doctor.report.words import summarise
 
 _LEVELS = ("never", "error", "warning")
@@ -109,7 +109,7 @@ def _read_response(path: str | None) -> dict[str, Any]:
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
-    sys.stdout.write(load_renderer(options.format).render(report, find_target(sys.stdout)))
+    sys.stdout.write(load_renderer(options.format).render(report, find_target(sys.stdout, os.environ)))
     sys.stdout.flush()
 
 
@@ -118,21 +118,3 @@ def _print(report: Report, options: argparse.Namespace) -> None:
     _write(report, options)
     if options.format != "text" or not sys.stdout.isatty():
         print(summarise(report), file=sys.stderr)
-
-
-def find_target(stream: Any) -> Target:
-    """Decide once what the stream can show: colour on a terminal, unless NO_COLOR is set or FORCE_COLOR asks for it."""
-    terminal = bool(getattr(stream, "isatty", lambda: False)())
-    color = (
-        (terminal or bool(os.environ.get("FORCE_COLOR")))
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
-    )
-    return Target(_find_width(stream) if terminal else 100, color)
-
-
-def _find_width(stream: Any) -> int:
-    try:
-        return min(os.get_terminal_size(stream.fileno()).columns, 120) or 100
-    except OSError:
-        return 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -83,9 +84,9 @@ def show_json(answer: Answer) -> None:
 
 def show_text(answer: Answer) -> None:
     """Write the answer for people."""
-    from doctor.commands.explain import find_target
+    from doctor.report.interface import find_target
 
-    width = find_target(sys.stdout).width
+    width = find_target(sys.stdout, os.environ).width
     if answer.plan is not None:
         sys.stdout.write(render_plan(answer.plan, width))
     if answer.problems:

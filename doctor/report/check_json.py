@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from doctor.report.check_report import CheckReport, to_data
-from doctor.report.check_target import Target
+from doctor.report.interface import Target
 
 
 def render(report: CheckReport, target: Target) -> str:

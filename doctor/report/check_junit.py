@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from doctor.probes.base.result import Result
 from doctor.report.check_report import CheckReport, count
-from doctor.report.check_target import Target
+from doctor.report.interface import Target
 
 _ILLEGAL = dict.fromkeys([*range(0x20), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}")
 """Characters that XML 1.0 cannot hold; tab, line feed and carriage return can stand."""

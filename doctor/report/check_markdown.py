@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor import __version__
 from doctor.probes.base.result import Result
 from doctor.report.check_report import CheckReport, summarise, to_data
-from doctor.report.check_target import Target
+from doctor.report.interface import Target
 
 
 def render(report: CheckReport, target: Target) -> str:

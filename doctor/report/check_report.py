@@ -10,7 +10,7 @@ from doctor.errors import DoctorError
 from doctor.launch.edits import Edit
 from doctor.probes.base.result import Result
 from doctor.redact import clean, shorten
-from doctor.report.check_target import Target
+from doctor.report.interface import Target
 
 FORMATS = ("text", "json", "markdown", "junit")
 LEVELS = ("never", "error", "warning")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.probes.base.result import Result
 from doctor.report.check_report import CheckReport, summarise
-from doctor.report.check_target import Target
+from doctor.report.interface import Target
 
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1", "head": "1", "fix": "1;36", "good": "1;32", "": ""}
 

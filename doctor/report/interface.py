@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple, Protocol
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from doctor.diagnosis.model import Report
 from doctor.errors import DoctorError
@@ -12,10 +14,34 @@ FORMATS = ("text", "json", "markdown")
 
 
 class Target(NamedTuple):
-    """What the stream that is written to can show; decided once, by whoever opens it."""
+    """What the stream that is written to can show: columns, and whether colours are understood."""
 
     width: int = 100
     color: bool = False
+
+
+def find_target(stream: Any, environment: Mapping[str, str]) -> Target:
+    """Decide once: colour on a terminal, unless NO_COLOR is set or FORCE_COLOR asks for it."""
+    terminal = is_terminal(stream)
+    wanted = terminal or bool(environment.get("FORCE_COLOR"))
+    color = wanted and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    return Target(find_width(stream) if terminal else 100, color)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Tell whether a stream is a terminal; one that is closed or replaced is none."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def find_width(stream: Any) -> int:
+    """Return the columns of a terminal: 40 at least, so that wrapping makes sense, and 120 at most, for reading."""
+    try:
+        return max(40, min(os.get_terminal_size(stream.fileno()).columns or 100, 120))
+    except (OSError, ValueError):
+        return 100
 
 
 class Renderer(Protocol):

@@ -310,10 +310,9 @@ class Server:
         return join(report, run, (*own, *extra) if run.fault and run.fault.kind == "host-memory" else ())
 
     def _print(self, report: Report) -> None:
-        from doctor.commands.explain import find_target
-        from doctor.report.interface import load_renderer
+        from doctor.report.interface import find_target, load_renderer
 
-        text = load_renderer("text").render(report, find_target(sys.stderr))
+        text = load_renderer("text").render(report, find_target(sys.stderr, os.environ))
         self.desk.screen.show(f"\n{text}\n")
 
     def _mend(self) -> Launch | None:
