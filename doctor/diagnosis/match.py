@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.rule import Condition, Match, Rule
@@ -17,6 +17,7 @@ PATTERN_SECONDS = 0.2
 """Time for one pattern on one record; a pathological pair ends there instead of hanging (`regex` checks it itself)."""
 
 _MOST_TIMEOUTS = 5
+_NOTHING: frozenset[int] = frozenset()
 
 
 class Hit(NamedTuple):
@@ -78,7 +79,7 @@ class Index:
         return list(owners.values())
 
 
-def build_finder(keywords: list[bytes]) -> Callable[[bytes], Iterable[int]]:
+def build_finder(keywords: list[bytes]) -> Callable[[bytes], Collection[int]]:
     """Make the function that lists which keywords occur in a text (Aho-Corasick: more keywords cost no more time)."""
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -86,9 +87,10 @@ def build_finder(keywords: list[bytes]) -> Callable[[bytes], Iterable[int]]:
     find = automaton.find_matches_as_indexes
     overlap = max(map(len, keywords), default=1) - 1
 
-    def find_all(text: bytes) -> set[int]:
+    def find_all(text: bytes) -> Collection[int]:
         if len(text) <= _WINDOW:
-            return {number for number, _, _ in find(text, overlapping=True)}
+            found = find(text, overlapping=True)
+            return {number for number, _, _ in found} if found else _NOTHING
         windows = (text[start : start + _WINDOW + overlap] for start in range(0, len(text), _WINDOW))
         return {number for window in windows for number, _, _ in find(window, overlapping=True)}
 

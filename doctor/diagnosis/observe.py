@@ -8,7 +8,7 @@ from doctor.diagnosis.match import Hit, Index, Probe, apply_probe
 from doctor.logs.events import EventParser
 from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark, ServerArgs, UsageError
 from doctor.logs.fences import FenceFilter
-from doctor.logs.kinds import Numbered, Router
+from doctor.logs.kinds import Numbered, Routed, Router
 from doctor.logs.lines import Block
 from doctor.logs.records import RawRecord, Record, RecordReader, parse_record
 
@@ -124,7 +124,7 @@ class Observer:
         self._access = 0
         self._last: Record | None = None
         self._last_raw: RawRecord | None = None
-        self._last_line: bytes = b""
+        self._last_text = b""
         self._phases: dict[str, str] = {}
         self._phase = ""
 
@@ -140,13 +140,15 @@ class Observer:
     def feed(self, block: Block) -> None:
         """Take the next lines of the open file."""
         self._cut += block.cut
-        if not block.lines:
-            return
-        routed = self._router.route(block)
+        if block.text and not block.text.isspace():
+            self._last_text = block.text
+        for routed in self._router.route(block):
+            self._take_routed(routed)
+
+    def _take_routed(self, routed: Routed) -> None:
         self._stats += routed.batches
         self._access += routed.accesses
         self._records[-1] += routed.batches + routed.accesses
-        self._last_line = next((line for line in reversed(block.lines) if line), self._last_line)
         others = self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
         for raw in self._reader.feed(others):
             self._take(raw)
@@ -189,18 +191,23 @@ class Observer:
 
     def _find_newest(self) -> str | None:
         """The time of the very last line, whatever its kind."""
-        if not self._last_line:
+        line = self._last_text.rstrip().rpartition(b"\n")[2]
+        if not line:
             return None
-        raw = RawRecord("", [(0, self._last_line[:400])])
+        raw = RawRecord("", [(0, line[:400])])
         return parse_record(raw, 0).time
 
     def _take(self, raw: RawRecord) -> None:
         self._records[-1] += 1
         self._last_raw = raw
         text = raw.lines[0][1] if len(raw.lines) == 1 else b"\n".join(line for _, line in raw.lines)
-        owners = [owner for owner in self._index.find_owners(text) if not self._only_counts(owner, text)]
-        if not owners:
-            return
+        owners = self._index.find_owners(text)
+        asked = [owner for owner in owners if not self._only_counts(owner, text)] if owners else owners
+        if asked:
+            self._ask(asked, raw, text)
+
+    def _ask(self, owners: list[Probe | EventParser], raw: RawRecord, text: bytes) -> None:
+        """Take one record apart for the parsers and probes that asked for it."""
         record = parse_record(raw, len(self._files) - 1)
         events = [event for owner in owners if isinstance(owner, EventParser) for event in owner.parse(record)]
         kept = record.shorten()

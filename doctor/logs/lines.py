@@ -9,68 +9,70 @@ from typing import NamedTuple
 MAX_LINE = 1 << 20
 """Longest piece kept of one line, in bytes: a `server_args=` dump is about 12 kB, a logged request a few MB at most."""
 
-MAX_LINES = 10_000
-"""Lines of a block at most; a chunk of a real log has two thousand, one of newlines alone has 250 thousand."""
-
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _STAMP = b"[20"
 """How every SGLang record starts (`[2026-04-24 06:29:19`); used to cut lines whose newlines were lost."""
 
 
 class Block(NamedTuple):
-    """Consecutive lines: the number of the first and the lines; `cut` counts bytes dropped from an oversized line."""
+    """Consecutive whole lines as one text, each with its newline; `cut` counts bytes dropped from an oversized line.
 
-    first: int
-    lines: list[bytes]
+    `continues`: the text is a piece of an oversized line, and what follows belongs to the same line.
+    """
+
+    text: bytes
     cut: int = 0
+    continues: bool = False
 
 
 class LineCutter:
-    """Cut chunks into lines as they come; the lines do not depend on where the chunks end."""
+    """Cut chunks at line ends as they come; the lines do not depend on where the chunks end."""
 
     def __init__(self) -> None:
-        self._number = 1
         self._rest = b""
         self._dropping = False
         self._dropped = 0
 
     def feed(self, chunk: bytes) -> Iterator[Block]:
         """Yield the lines that this chunk completes."""
-        if not self._dropping and len(chunk) <= MAX_LINE and not _is_special(chunk) and not _is_special(self._rest):
-            lines = chunk.split(b"\n")
-            if len(lines) > 1 and len(self._rest) + len(lines[0]) <= MAX_LINE:
-                lines[0] = self._rest + lines[0]
-                self._rest = lines.pop()
-                yield from _make_blocks(self._number, lines)
-                self._number += len(lines)
+        if self._is_plain(chunk):
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                text = b"".join((self._rest, memoryview(chunk)[:end]))
+                self._rest = chunk[end:]
+                yield Block(text)
                 return
         self._rest += chunk
         if self._dropping:
             yield from self._drop()
-        end = -1 if self._dropping else self._rest.rfind(b"\n")
-        if end >= 0:
-            whole, self._rest = self._rest[:end], self._rest[end + 1 :]
-            for block in _split_lines(whole, self._number):
-                yield block
-                self._number = max(self._number, block.first + len(block.lines))
+        end = 0 if self._dropping else self._rest.rfind(b"\n") + 1
+        if end:
+            whole, self._rest = self._rest[:end], self._rest[end:]
+            yield from _split_lines(whole)
         while len(self._rest) > MAX_LINE and not self._dropping:
             piece, self._rest, self._dropping = _cut_piece(self._rest)
-            yield Block(self._number, [clean_bytes(piece)])
+            yield Block(clean_bytes(piece) + b"\n", continues=True)
             if self._dropping:
                 yield from self._drop()
 
     def finish(self) -> Iterator[Block]:
         """Yield the last line, which has no newline."""
         if self._dropping:
-            yield Block(self._number, [], cut=self._dropped + len(self._rest))
+            yield Block(b"", cut=self._dropped + len(self._rest))
         elif self._rest:
-            yield from _split_lines(self._rest, self._number)
+            yield from _split_lines(self._rest + b"\n")
+
+    def _is_plain(self, chunk: bytes) -> bool:
+        """True when no line can be oversized and `clean_bytes` would have nothing to do."""
+        if self._dropping or len(self._rest) + len(chunk) > MAX_LINE:
+            return False
+        return not _is_special(chunk) and not _is_special(self._rest)
 
     def _drop(self) -> Iterator[Block]:
         self._rest, skipped, self._dropping = _skip_to_boundary(self._rest)
         self._dropped += skipped
         if not self._dropping:
-            yield Block(self._number, [], cut=self._dropped)
+            yield Block(b"", cut=self._dropped)
             self._dropped = 0
 
 
@@ -87,32 +89,26 @@ def _is_special(text: bytes) -> bool:
     return b"\x1b" in text or b"\r" in text or b"\0" in text
 
 
-def _split_lines(text: bytes, number: int) -> Iterator[Block]:
-    """Split whole lines; a line above `MAX_LINE` is cut into pieces under its own number."""
+def _split_lines(text: bytes) -> Iterator[Block]:
+    """Give whole lines; a line above `MAX_LINE` is cut into pieces."""
     if len(text) > MAX_LINE and max(map(len, text.split(b"\n"))) > MAX_LINE:
-        yield from _split_oversized(text.split(b"\n"), number)
+        yield from _split_oversized(text.removesuffix(b"\n").split(b"\n"))
         return
-    yield from _make_blocks(number, clean_bytes(text).split(b"\n"))
+    yield Block(clean_bytes(text))
 
 
-def _make_blocks(number: int, lines: list[bytes]) -> Iterator[Block]:
-    for at in range(0, len(lines), MAX_LINES):
-        yield Block(number + at, lines[at : at + MAX_LINES] if len(lines) > MAX_LINES else lines)
-
-
-def _split_oversized(lines: list[bytes], number: int) -> Iterator[Block]:
+def _split_oversized(lines: list[bytes]) -> Iterator[Block]:
     for line in lines:
         rest, cut = line, 0
         while len(rest) > MAX_LINE:
             piece, rest, dropping = _cut_piece(rest)
-            yield Block(number, [clean_bytes(piece)])
+            yield Block(clean_bytes(piece) + b"\n", continues=True)
             if dropping:
                 rest, skipped, still = _skip_to_boundary(rest)
                 cut += skipped
                 if still:
                     cut, rest = cut + len(rest), b""
-        yield Block(number, [clean_bytes(rest)], cut=cut)
-        number += 1
+        yield Block(clean_bytes(rest) + b"\n", cut=cut)
 
 
 def _cut_piece(text: bytes) -> tuple[bytes, bytes, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from doctor.logs.kinds import ECHO, Numbered, is_request_echo
@@ -125,25 +125,40 @@ class RecordReader:
         self._last: dict[str, int] = {}
         self._size = 0
         self._indent: bytes | None = None
+        self._whole: list[RawRecord] = []
 
-    def feed(self, lines: Iterable[Numbered]) -> Iterator[RawRecord]:
-        """Yield the records that these lines complete."""
+    def feed(self, lines: Iterable[Numbered]) -> list[RawRecord]:
+        """Give the records that these lines complete."""
         for number, line in lines:
             if line[:3] == _STAMP and line.find(_STAMP, 3) < 0 and b"\r" not in line:
-                yield from self._start("", number, line)  # most lines, by far
+                self._start("", number, line)  # most lines, by far
             elif line is ECHO:
-                yield from self._start("", number, line)
+                self._start("", number, line)
             elif not line and self._is_still_blank(number):
                 continue
             elif self._indent == b"" and line[:4] == b"    " and line.find(_STAMP) < 0 and b"\r" not in line:
-                yield from self._add("", number, line)  # code and frames of a traceback: no carrier indents so far
+                self._add("", number, line)  # code and frames of a traceback: no carrier indents so far
             else:
-                process, rest = strip_container(self._strip_indent(line))
-                for piece in split_pieces(rest):
-                    if len(piece) < len(line) and is_request_echo(piece):
-                        yield from self._start(process, number, ECHO)
-                        break  # a prompt may quote a time, so nothing after it on this line can be told from it
-                    yield from self._add(process, number, piece)
+                self._feed_carried(number, line)
+        return self._take_whole()
+
+    def finish(self) -> list[RawRecord]:
+        """Give what is still open at the end of the input."""
+        self._close_all()
+        return self._take_whole()
+
+    def _take_whole(self) -> list[RawRecord]:
+        whole, self._whole = self._whole, []
+        return whole
+
+    def _feed_carried(self, number: int, line: bytes) -> None:
+        """Take a line that a container, a quote or a paste may have changed."""
+        process, rest = strip_container(self._strip_indent(line))
+        for piece in split_pieces(rest):
+            if len(piece) < len(line) and is_request_echo(piece):
+                self._start(process, number, ECHO)
+                break  # a prompt may quote a time, so nothing after it on this line can be told from it
+            self._add(process, number, piece)
 
     def _strip_indent(self, line: bytes) -> bytes:
         """Take off the indentation of a log that was pasted into an indented block; its first log line tells."""
@@ -152,11 +167,6 @@ class RecordReader:
             if len(bare) == len(line) or _LOG_START.match(bare):
                 self._indent = line[: len(line) - len(bare)]
         return line.removeprefix(self._indent or b"")
-
-    def finish(self) -> Iterator[RawRecord]:
-        """Yield what is still open at the end of the input."""
-        for process in list(self._open):
-            yield from self._close(process)
 
     def _is_still_blank(self, number: int) -> bool:
         """True for a blank line that changes nothing: before any record, and after two others."""
@@ -168,13 +178,13 @@ class RecordReader:
             return True
         return False
 
-    def _add(self, process: str, number: int, piece: bytes) -> Iterator[RawRecord]:
+    def _add(self, process: str, number: int, piece: bytes) -> None:
         lines = self._open.get(process)
         if lines is None and not piece.strip():
             return
         follows = lines is not None and number - self._last[process] <= (1 if len(self._open) == 1 else 50)
         if lines is None or not follows or starts_record(piece, lines):
-            yield from self._start(process, number, piece)
+            self._start(process, number, piece)
             return
         self._last[process] = number
         self._size += len(piece)
@@ -183,25 +193,31 @@ class RecordReader:
             self._size -= sum(len(line) for _, line in lines[_HEAD_LINES:-_TAIL_LINES])
             del lines[_HEAD_LINES:-_TAIL_LINES]
         if self._size > _MOST_OPEN:
-            yield from self.finish()
+            self._close_all()
 
-    def _start(self, process: str, number: int, piece: bytes) -> Iterator[RawRecord]:
-        yield from self._close(process)
+    def _start(self, process: str, number: int, piece: bytes) -> None:
+        self._close(process)
         if len(self._open) >= _MOST_PROCESSES or self._size > _MOST_OPEN:
-            yield from self.finish()
+            self._close_all()
         self._open[process] = [(number, piece)]
         self._last[process] = number
         self._size += len(piece)
 
-    def _close(self, process: str) -> Iterator[RawRecord]:
+    def _close_all(self) -> None:
+        for process in list(self._open):
+            self._close(process)
+
+    def _close(self, process: str) -> None:
         lines = self._open.pop(process, None)
-        self._last.pop(process, None)
-        if lines:
-            self._size -= sum(len(line) for _, line in lines)
-        if lines and lines[0][1] is not ECHO:
-            while not lines[-1][1].strip() and len(lines) > 1:
+        if lines is None:
+            return
+        del self._last[process]
+        first = lines[0][1]
+        self._size -= len(first) if len(lines) == 1 else sum(len(line) for _, line in lines)
+        if first is not ECHO:
+            while len(lines) > 1 and not lines[-1][1].strip():
                 lines.pop()
-            yield RawRecord(process, lines)
+            self._whole.append(RawRecord(process, lines))
 
 
 def strip_container(line: bytes) -> tuple[str, bytes]:

@@ -184,7 +184,7 @@ class _Reader:
         from doctor.logs.events import batch
         from doctor.logs.records import RawRecord, parse_record
 
-        for line in block.lines[: -_LOOK_BACK - 1 : -1]:
+        for line in reversed(block.text.rsplit(b"\n", _LOOK_BACK)[-_LOOK_BACK:]):
             if b" batch" in line[:160] and b"#running-req" in line[:1000]:
                 for event in batch.parse(parse_record(RawRecord("", [(0, line)]), 0)):
                     self._keep_batch(_read_batch(event.values))

@@ -11,8 +11,9 @@ def read_records(text: str | bytes, name: str = "server.log") -> list[Record]:
     router, reader, fences = Router(), RecordReader(), FenceFilter(name)
     raw = []
     for block in read_blocks([data]):
-        lines = router.route(block).others
-        raw += reader.feed(fences.filter(lines) if fences.is_needed(lines) else lines)
+        for routed in router.route(block):
+            lines = routed.others
+            raw += reader.feed(fences.filter(lines) if fences.is_needed(lines) else lines)
     return [parse_record(record, 0) for record in (*raw, *reader.finish())]
 
 

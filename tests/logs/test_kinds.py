@@ -1,10 +1,12 @@
 """Lines by kind, before any rule: batch lines, access lines and logged requests never reach one."""
 
+from collections.abc import Iterable
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from doctor.logs.kinds import _EVERY, _PAGE, ECHO, Routed, Router, is_request_echo
+from doctor.logs.kinds import _EVERY, _FIRST, ECHO, Routed, Router, is_request_echo
 from doctor.logs.lines import Block
 
 STAMP = b"[2026-04-24 06:29:19 TP0] "
@@ -19,8 +21,25 @@ ERRORS = (
 )
 
 
-def route(*lines: bytes, first: int = 1) -> Routed:
-    return Router().route(Block(first, list(lines)))
+def route(*lines: bytes) -> Routed:
+    return route_all(Router(), lines)
+
+
+def route_all(router: Router, lines: Iterable[bytes]) -> Routed:
+    pages = list(router.route(Block(b"".join(line + b"\n" for line in lines))))
+    return Routed(
+        [line for page in pages for line in page.others],
+        [line for page in pages for line in page.stats],
+        sum(page.batches for page in pages),
+        sum(page.accesses for page in pages),
+    )
+
+
+def start_at(number: int) -> Router:
+    """A router that has seen lines up to this number, batch lines among them."""
+    router = Router()
+    route_all(router, [DECODE] * (number - 1))
+    return router
 
 
 BATCH_LINES = {
@@ -136,33 +155,48 @@ LINES = st.sampled_from(
 )
 
 
-@given(st.lists(LINES, min_size=1, max_size=40), st.integers(1, 9), st.integers(_PAGE - 30, _PAGE + 10))
+@given(st.lists(LINES, min_size=1, max_size=40), st.integers(1, 9), st.integers(_FIRST - 30, _FIRST + 10))
 def test_routing_does_not_depend_on_where_blocks_begin(lines: list[bytes], size: int, first: int) -> None:
-    """Around the second page the careful way of the first lines turns into the fast one."""
-    whole, parts = Router(), Router()
-    for router in (whole, parts):
-        router.route(Block(1, [DECODE]))
-    expected = whole.route(Block(first, lines))
-    found = [parts.route(Block(first + at, lines[at : at + size])) for at in range(0, len(lines), size)]
+    """Around line 4,096 the careful way of the first lines turns into the fast one."""
+    parts = start_at(first)
+    expected = route_all(start_at(first), lines)
+    found = [route_all(parts, lines[at : at + size]) for at in range(0, len(lines), size)]
     assert [line for routed in found for line in routed.others] == expected.others
     assert [line for routed in found for line in routed.stats] == expected.stats
     assert sum(routed.batches for routed in found) == expected.batches
     assert sum(routed.accesses for routed in found) == expected.accesses
 
 
-def test_batch_lines_are_sampled_after_the_first_page() -> None:
+def test_batch_lines_are_sampled_after_the_first_lines() -> None:
     router = Router()
-    routed = [router.route(Block(first, [DECODE] * 1000)) for first in range(1, 20_001, 1000)]
+    routed = [route_all(router, [DECODE] * 1000) for _ in range(20)]
     numbers = [number for item in routed for number, _ in item.stats]
-    assert numbers == [*range(1, _PAGE), *range(_PAGE, 20_001, _EVERY)]
+    assert numbers == [*range(1, _FIRST), *range(_FIRST, 20_001, _EVERY)]
     assert sum(item.batches for item in routed) == 20_000
 
 
 def test_batch_line_with_a_record_at_its_end_is_found_on_the_fast_way() -> None:
-    router = Router()
-    router.route(Block(1, [DECODE] * (_PAGE - 1)))
     glued = DECODE + b"[2026-04-24 06:29:20] Killed"
-    assert router.route(Block(_PAGE, [DECODE, glued, ACCESS, b"Killed"])).others == [
-        (_PAGE + 1, glued),
-        (_PAGE + 3, b"Killed"),
+    assert route_all(start_at(_FIRST), [DECODE, glued, ACCESS, b"Killed"]).others == [
+        (_FIRST + 1, glued),
+        (_FIRST + 3, b"Killed"),
+    ]
+
+
+def test_access_line_with_a_record_before_it_is_found_on_the_fast_way() -> None:
+    short = b'[2026-04-24 06:29:19] INFO:     1.1.1.1:1 - "GET / HTTP/1.1" 200 OK'
+    glued = [b"[2026-04-24 06:29:19] Killed" + short, b"[2026-04-24 06:29:19] INFO:     Killed" + short]
+    assert route_all(start_at(_FIRST + 1), [ACCESS, *glued, short]).others == [
+        (_FIRST + 2, glued[0]),
+        (_FIRST + 3, glued[1]),
+    ]
+
+
+def test_piece_of_an_oversized_line_keeps_its_number() -> None:
+    router = Router()
+    pieces = [Block(b"x\n", continues=True), Block(b"", cut=7), Block(b"y\nz\n")]
+    assert [line for piece in pieces for page in router.route(piece) for line in page.others] == [
+        (1, b"x"),
+        (1, b"y"),
+        (2, b"z"),
     ]

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
-from doctor.logs.lines import MAX_LINE, LineCutter, clean_bytes, read_blocks
+from doctor.logs.lines import MAX_LINE, clean_bytes, read_blocks
 
 PIECES = st.sampled_from(
     [
@@ -25,10 +25,12 @@ HOSTILE = st.lists(PIECES | st.binary(max_size=6), max_size=60).map(b"".join)
 
 
 def cut(data: bytes, size: int) -> list[tuple[int, bytes]]:
-    cutter = LineCutter()
-    blocks = [block for at in range(0, len(data), size) for block in cutter.feed(data[at : at + size])]
-    blocks += cutter.finish()
-    return [(block.first + index, line) for block in blocks for index, line in enumerate(block.lines)]
+    numbered, number = [], 1
+    for block in read_blocks(data[at : at + size] for at in range(0, len(data), size)):
+        lines = block.text.removesuffix(b"\n").split(b"\n") if block.text else []
+        numbered += [(number + index, line) for index, line in enumerate(lines)]
+        number += len(lines) - block.continues
+    return numbered
 
 
 def count_cut(data: bytes, size: int = 1 << 18) -> int:
