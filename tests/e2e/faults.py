@@ -55,6 +55,7 @@ FAULTS = (
     ),
     Fault("two ranks on one NUMA node", f"{PYTHON} {CPU} --tp 2"),
     Fault("port taken", f"{PYTHON} {CPU}", port_taken=True),
+    Fault("port out of range", f"{PYTHON} --device cpu --host 127.0.0.1 --port 70000 --max-total-tokens 4096"),
     Fault("config file missing", f"{PYTHON} {CPU} --config {{folder}}/missing.yaml"),
     Fault("no GPU and no --device", f"{PYTHON} --host 127.0.0.1 --port {{port}} --max-total-tokens 4096"),
     Fault("served name with a colon", f"{PYTHON} {CPU} --served-model-name tiny:latest"),
@@ -68,6 +69,7 @@ FAULTS = (
     Fault("sizes do not divide by nodes", f"{PYTHON} {CPU} --nnodes 2"),
     Fault("LoRA without ranks", f"{PYTHON} {CPU} --enable-lora", NO_GPU),
     Fault("logging configuration missing", f"SGLANG_LOGGING_CONFIG_PATH={{folder}}/missing.json {PYTHON} {CPU}"),
+    Fault("dead proxy", f"http_proxy=http://127.0.0.1:9 {PYTHON} {CPU}"),
     Fault("grouped offload of a dense model", f"{PYTHON} {CPU} --offload-group-size 2"),
     Fault(
         "TLS key missing", f"{PYTHON} {CPU} --ssl-keyfile {{folder}}/missing.pem --ssl-certfile {{folder}}/missing.crt"

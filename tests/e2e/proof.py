@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +11,13 @@ CPU = "--device cpu --host 127.0.0.1 --port PORT --max-total-tokens 4096"
 HEAD = """\
 # Corrected commands, tried on a real server
 
-Written by `make e2e`. For every row a real SGLang 0.5.23 was started on a machine without a GPU with the command on
-the left; its log and the command went to `doctor explain LOG --command COMMAND --format json`; the first command that
-came back was started too. "ready" means that the server generated a token; where the feature
-itself needs a GPU, "the next stage" is the error that says so, after the one that was corrected.
+Written by `make e2e` on {day}, every row in the same run. For each a real SGLang 0.5.23 was started on a machine
+without a GPU with the command on the left; its log and the command went to
+`doctor explain LOG --command COMMAND --format json`; the first command that came back was started too.
+"ready" means that the server generated a token; where the feature itself needs a GPU, "the next stage" is the error
+that says so, after the one that was corrected.
 
-{works} of {all} corrected commands work ({share} %).{more}
+{works} of {all} corrected commands work ({share} %).
 
 `…` stands for `{cpu}`, `tiny` for a random two-layer Llama, `DIR` for a folder without the named file.
 
@@ -54,19 +56,16 @@ def shorten(text: str, places: Places) -> str:
     return text.replace(CPU, "…")
 
 
-def write_proof(found: Mapping[str, Row], order: Sequence[str]) -> None:
-    """Write the page where PROOF says; a fault that was never tried here is counted and has no row."""
+def write_proof(rows: Sequence[Row]) -> None:
+    """Write the page where PROOF says, nowhere without it."""
     target = os.environ.get("PROOF")
-    rows = [found[name] for name in order if name in found]
-    if not target or not rows:
+    if not target:
         return
     works = sum(row.works for row in rows)
-    share = 100 * works // len(rows)
-    untried = len(order) - len(rows)
-    more = f" {untried} more faults are listed in `tests/e2e/faults.py` and were not tried here." if untried else ""
-    head = HEAD.format(works=works, all=len(rows), share=share, cpu=CPU, more=more)
-    lines = [render_row(row) for row in rows]
-    Path(target).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+    head = HEAD.format(
+        works=works, all=len(rows), share=100 * works // len(rows), day=time.strftime("%Y-%m-%d"), cpu=CPU
+    )
+    Path(target).write_text(head + "\n".join(map(render_row, rows)) + "\n", encoding="utf-8")
 
 
 def render_row(row: Row) -> str:
