@@ -1,10 +1,11 @@
-"""The page of a rule: one source for `doctor rule ID` and for docs/rules/."""
+"""The page of a rule: one source for `doctor rule ID` and for docs/rules/; and that of a watchdog's finding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from doctor.diagnosis.rule import FixTemplate, Page, Rule
+from doctor.watch.findings import Finding
 
 SAFETY = {
     "safe": "safe: it cannot make things worse",
@@ -44,6 +45,32 @@ def render_page(rule: Rule, page: Page) -> Iterator[str]:
     yield "## References"
     yield ""
     yield from (f"- {reference}" for reference in page.references)
+
+
+def render_finding(finding: Finding) -> Iterator[str]:
+    """Write the page of what only `doctor run` can see; its cause has a blank where a report says what was seen."""
+    title, safety, why = finding.fix
+    yield f"# {finding.rule} {finding.name}"
+    yield ""
+    yield finding.title
+    yield ""
+    yield f"Found by doctor run, error, confirmed, all SGLang versions; recoverable: {finding.recoverable}."
+    yield ""
+    rank = (
+        "It is the cause even where the log names another one, which becomes an alternative."
+        if finding.wins
+        else "A cause that the log names comes first; then this is its context."
+    )
+    for heading, text in (
+        ("What it means", finding.cause.format(words="(What was seen)")),
+        ("How the doctor knows", finding.why),
+        ("Beside other causes", rank),
+        ("Fix", f"1. {title} ({SAFETY[safety]}). {why}"),
+    ):
+        yield f"## {heading}"
+        yield ""
+        yield text
+        yield ""
 
 
 def _sections(rule: Rule, page: Page) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import doctor.probes
 from doctor.errors import DoctorError
 from doctor.probes.base import runner
 from doctor.probes.base.context import Answer
@@ -20,11 +21,12 @@ def make_probe(action, name="made-up"):
 
 def test_every_module_of_the_folder_is_a_probe():
     found = runner.list_probes()
-    folder = os.path.dirname(runner.probes.__file__)
+    folder = os.path.dirname(doctor.probes.__file__)
     files = [name for name in os.listdir(folder) if name.endswith(".py") and name != "__init__.py"]
     assert len(found) == len(files) > 30
     assert len({probe.NAME for probe in found}) == len(found)
     for probe in found:
+        assert probe.NAME.replace("-", "_") == probe.__name__.rpartition(".")[2]
         assert probe.GROUP in runner.GROUPS
         assert probe.SUMMARY
         assert set(probe.NEEDS) <= set(OBSERVERS)

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
-from doctor import probes
 from doctor.errors import DoctorError
+from doctor.probes import list_modules
 from doctor.probes.base.context import Answer, Context
 from doctor.probes.base.observe import OBSERVERS
 from doctor.probes.base.result import Result, make_unknown
@@ -35,9 +35,7 @@ class Probe(Protocol):
 
 def list_probes() -> list[Probe]:
     """Import every module of the folder, in the order of a report."""
-    folder = os.path.dirname(probes.__file__)
-    names = [name[:-3] for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("_")]
-    found: list[Probe] = [importlib.import_module(f"doctor.probes.{name}") for name in names]
+    found: list[Probe] = [importlib.import_module(f"doctor.probes.{name}") for name in list_modules()]
     return sorted(found, key=lambda module: (GROUPS.index(module.GROUP), module.NAME))
 
 
