@@ -37,7 +37,7 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_warning(NAME, "an AMD GPU is there, but not /dev/kfd", fixes=("load the amdgpu driver", _ROCM))
     elif exists(context.root, "/dev/davinci0") or exists(context.root, "/dev/davinci_manager"):
         yield make_ok(NAME, "Ascend NPU (/dev/davinci0); the checks of NVIDIA parts do not apply")
-    elif is_wsl(context) and not exists(context.root, "/usr/lib/wsl/lib/libcuda.so.1"):
+    elif context.is_wsl and not exists(context.root, "/usr/lib/wsl/lib/libcuda.so.1"):
         fix = "install the NVIDIA driver on Windows (none inside WSL), then: wsl --shutdown"
         yield make_error(NAME, "WSL without the driver's library /usr/lib/wsl/lib/libcuda.so.1", fixes=(fix,))
     else:
@@ -59,11 +59,6 @@ def find_vendors(context: Context) -> set[str]:
 def has_nvidia_nodes(context: Context) -> bool:
     """Tell whether a driver of NVIDIA is loaded or its device nodes are here."""
     return exists(context.root, "/dev/nvidiactl") or exists(context.root, "/proc/driver/nvidia/version")
-
-
-def is_wsl(context: Context) -> bool:
-    """Tell whether this is Linux on Windows."""
-    return "microsoft" in (context.read("/proc/version") or "").lower()
 
 
 def is_container(context: Context) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import Device, list_devices, list_used
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
-from doctor.probes.base.stack import find_wheel_index, read_torch, write_install
+from doctor.probes.base.stack import find_rows, find_wheel_index, read_torch, write_install
 
 NAME = "architectures"
 GROUP = "gpu"
@@ -26,7 +26,7 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_void(NAME, "no NVIDIA GPU to compare" if not devices else "the launch runs on the CPU")
         return
     version, cuda, hip = read_torch(context)
-    if version is not None and not cuda and not hip:
+    if version is not None and not cuda and not hip and find_rows(context, "torch")[0].get("version_file"):
         index = find_wheel_index(context)
         plain = version.partition("+")[0]
         fixes = write_install(context, "--force-reinstall", f"torch=={plain}", index=index)

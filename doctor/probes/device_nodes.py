@@ -19,6 +19,9 @@ NEEDS = ("gpus",)
 def probe(context: Context) -> Iterator[Result]:
     """Look at /dev/nvidia*, or at what AMD and Ascend have instead."""
     nodes = list_nodes(context)
+    if list_devices(context):
+        # the processor's own graphics may have a /dev/kfd that is closed, and nobody needs it
+        nodes = [node for node in nodes if node.startswith("/dev/nvidia")]
     if not nodes:
         yield make_void(NAME, "no device files of an accelerator")
         return

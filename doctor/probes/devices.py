@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.memory.units import format_size
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import Device, list_devices, list_used
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "devices"
 GROUP = "gpu"
@@ -15,6 +15,8 @@ SUMMARY = "the GPUs are healthy"
 NEEDS = ("gpus",)
 
 _MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
+# Cards that bridges join: a link without a partner is idle on a healthy one.
+_BRIDGED = frozenset({"pcie", "nvl", "rtx", "geforce", "quadro", "titan", "a30", "a40"})
 _ACTIONS = {1: "a reset", 2: "a reboot", 3: "draining", 4: "draining and a reset"}
 
 
@@ -26,16 +28,19 @@ def probe(context: Context) -> Iterator[Result]:
         hangs = "no answer" in answer.reason
         yield make_unknown(NAME, SUMMARY, answer.reason) if hangs else make_void(NAME, "no NVIDIA GPU to look at")
         return
+    yield from add_facts(judge(context, devices), (fact for device in devices for fact in list_facts(device)))
+
+
+def judge(context: Context, devices: list[Device]) -> Iterator[Result]:
+    """Yield what is wrong with the GPUs, else their names."""
     problems = [problem for device in devices for problem in check_device(device)]
     yield from problems
     yield from list_lost(context)
-    if answer.reason:
-        yield make_unknown(NAME, "some of the GPUs", answer.reason)
-    yield from compare_kinds(list_used(context))
-    facts = tuple(fact for device in devices for fact in list_facts(device))
+    if context.look("gpus").reason:
+        yield make_unknown(NAME, "some of the GPUs", context.look("gpus").reason)
+    yield from compare_kinds(list_used(context)) if context.launch is not None else ()
     if not problems:
-        names = "; ".join(describe(device) for device in devices)
-        yield make_ok(NAME, names, facts=facts)
+        yield make_ok(NAME, "; ".join(describe(device) for device in devices))
 
 
 def describe(device: Device) -> str:
@@ -103,7 +108,7 @@ def check_partition(device: Device, who: str) -> Iterator[Result]:
         note = make_warning(NAME, f"persistence mode of {who} is off: every first start of CUDA takes seconds more")
         yield note._replace(severity="info", fixes=(f"sudo nvidia-smi -i {device.number} -pm 1",))
     links, up = device.raw.get("links") or 0, device.raw.get("links_up") or 0
-    if links and 0 < up < links:
+    if links and 0 < up < links and not _BRIDGED & set(device.name.lower().replace("-", " ").split()):
         evidence = (f"{up} of {links} links are up",)
         yield make_warning(NAME, f"{who} has NVLink connections that are down", evidence, ("nvidia-smi nvlink -s",))
 

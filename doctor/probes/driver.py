@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.probes.base.context import Context
+from doctor.probes.base.devices import list_devices
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 from doctor.probes.base.stack import read_torch, write_install
 
 NAME = "driver"
 GROUP = "gpu"
 SUMMARY = "the driver fits torch's CUDA version"
-NEEDS = ("gpus", "python")
+NEEDS = ("gpus", "python", "imports")
 
 # First driver branch of each CUDA major version's minor-version compatibility (CUDA Toolkit release notes, table
 # of minimum drivers for compatibility), as CUDA major to branch.
@@ -66,6 +67,8 @@ def compare(context: Context, version: str, cuda: str, torch: str) -> Result:
     if branch >= needed:
         return make_ok(NAME, f"driver {version} runs torch {torch} (CUDA {cuda} needs {needed} or later)")
     evidence = (f"driver {version}; torch {torch} for CUDA {cuda}, which needs driver {needed} or later",)
+    if has_started(context):
+        return make_ok(NAME, f"driver {version} with a newer libcuda (forward compatibility): CUDA starts", *evidence)
     if _COMPAT in context.environment.get("LD_LIBRARY_PATH", ""):
         return make_warning(
             NAME, "the driver is older than CUDA wants; a forward-compatibility libcuda is used", evidence
@@ -73,10 +76,17 @@ def compare(context: Context, version: str, cuda: str, torch: str) -> Result:
     return make_error(NAME, f"the driver is too old for torch {torch}", evidence, suggest(context, needed, branch))
 
 
+def has_started(context: Context) -> bool:
+    """Tell whether CUDA started in the child that imported torch, which outweighs every table."""
+    modules = context.look("imports").data or {}
+    return bool(modules.get("cuda", {}).get("count"))
+
+
 def suggest(context: Context, needed: int, branch: int) -> tuple[str, ...]:
     """Return how to get a driver, or an SGLang, that fits."""
     fixes = [f"install driver {needed} or later, for example: sudo apt-get install nvidia-driver-{needed}-open"]
-    fixes.append("on data-centre GPUs, keep the driver and use the package cuda-compat-13-0 with LD_LIBRARY_PATH")
+    if not any("GeForce" in device.name for device in list_devices(context)):
+        fixes.append("on data-centre GPUs, keep the driver and use the package cuda-compat-13-0 with LD_LIBRARY_PATH")
     if needed == 580 and branch >= 525:
         # the last release whose pinned torch 2.9.1 is the CUDA 12 build of PyPI (Requires-Dist of 0.5.10)
         fixes.extend(write_install(context, "sglang==0.5.10"))
@@ -87,7 +97,7 @@ def check_802(context: Context, version: str) -> Iterator[Result]:
     """NVSwitch machines need a fabric manager of exactly the driver's version."""
     data = context.look("gpus").data or {}
     states = [device.get("fabric") for device in data.get("devices", []) if device.get("fabric")]
-    if any(state[0] in (1, 2) for state in states):
+    if any(state[0] in (1, 2) for state in states) and not has_started(context):
         evidence = (f"fabric state of the GPUs: {[state[0] for state in states]} (3 means ready)",)
         fixes = (
             "sudo systemctl restart nvidia-fabricmanager",

@@ -17,8 +17,14 @@ NEEDS = ("gpus",)
 
 # The driver itself takes 0.5 to 0.9 GiB on an H200 with nothing running (nvidia-smi on the recording machine).
 _IDLE = GIB
-# Above this share SGLang's default fraction (0.87 to 0.92) can no longer be had.
-_HALF = 0.5
+# Above this share hardly anything fits beside it; below the other one (a desktop, a monitor) the KV cache is a
+# little smaller, since SGLang's fraction is of what it finds free.
+_HALF, _LITTLE = 0.5, 0.1
+_OFF = {
+    "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK": ("0", "false"),
+    "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK": ("1", "true"),
+}
+"""What turns SGLang's own comparison off: the first from 0.5.8 on, the second up to 0.5.6 (srt/environ.py)."""
 _UNBALANCED = 0.10
 """get_available_gpu_memory's own limit between ranks (SGLang 0.4.6 to 0.5.23)."""
 
@@ -34,7 +40,7 @@ def probe(context: Context) -> Iterator[Result]:
         yield describe_busy(context, device)
     if not busy:
         yield make_ok(NAME, f"nothing else holds memory of the {len(devices)} GPU(s)")
-    yield from check_balance(devices)
+    yield from check_balance(context, devices)
 
 
 def count_taken(device: Device) -> int:
@@ -50,7 +56,9 @@ def describe_busy(context: Context, device: Device) -> Result:
     evidence += [describe_holder(context, pid, size) for pid, size in holders[:8]]
     here = [pid for pid, _ in holders if exists(context.root, f"/proc/{pid}")]
     fixes = [suggest_kill(context, pid) for pid in here[:8]]
-    if not fixes:
+    if not fixes and context.is_wsl:
+        fixes = ["close what uses the GPU on Windows: Task Manager, Details, column Dedicated GPU memory"]
+    elif not fixes:
         evidence.append("the holder is not visible from here: another container or another user")
         fixes = [f"sudo fuser -v /dev/nvidia{device.raw.get('minor', device.number)}   # on the host"]
     free = [other.number for other in list_devices(context) if other.free and count_taken(other) <= _IDLE]
@@ -58,7 +66,8 @@ def describe_busy(context: Context, device: Device) -> Result:
         fixes.append(f"CUDA_VISIBLE_DEVICES={','.join(map(str, free))}   # these are free")
     summary = f"other processes hold {format_size(taken)} of GPU {device.number}"
     severe = make_error if context.launch is not None and taken > _HALF * total else make_warning
-    return severe(NAME, summary, tuple(evidence), tuple(fixes))
+    found = severe(NAME, summary, tuple(evidence), tuple(fixes))
+    return found if taken > _LITTLE * total else found._replace(severity="info")
 
 
 def describe_holder(context: Context, pid: int, size: int) -> str:
@@ -80,10 +89,20 @@ def name_process(context: Context, pid: int) -> str:
     return line[:120] or (context.read(f"/proc/{pid}/comm") or "not visible here").strip()
 
 
-def check_balance(devices: list[Device]) -> Iterator[Result]:
-    """Warn when ranks would find different amounts free: SGLang refuses more than 10 %."""
-    free = [device.free for device in devices if device.free]
-    if len(free) > 1 and min(free) < (1 - _UNBALANCED) * max(free):
-        evidence = tuple(f"GPU {device.number}: {format_size(device.free or 0)} free" for device in devices)
-        summary = "free memory differs by more than 10 % between the GPUs: SGLang calls that unbalanced and stops"
-        yield make_error(NAME, summary, evidence, ("stop what runs on the fuller ones, or choose equal GPUs",))
+def check_balance(context: Context, devices: list[Device]) -> Iterator[Result]:
+    """Yield replicas whose ranks would find different amounts free; SGLang compares with tensor parallelism only."""
+    if context.launch is None or context.count("tp_size") < 2 or any(is_off(context, name) for name in _OFF):
+        return
+    size = max(1, context.count("tp_size") * context.count("pp_size") // context.count("nnodes"))
+    for start in range(0, len(devices), size):
+        group = devices[start : start + size]
+        free = [device.free or 0 for device in group]
+        if min(free) < (1 - _UNBALANCED) * max(free):
+            evidence = tuple(f"GPU {device.number}: {format_size(device.free or 0)} free" for device in group)
+            summary = "free memory differs by more than 10 % between the GPUs: SGLang calls that unbalanced and stops"
+            yield make_error(NAME, summary, evidence, ("nvidia-smi   # then stop what runs on the fuller ones",))
+
+
+def is_off(context: Context, name: str) -> bool:
+    """Tell whether a variable turns SGLang's comparison off."""
+    return context.environment.get(name, "").lower() in _OFF[name]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import list_cgroups
 from doctor.probes.base.files import read_fields
+from doctor.probes.base.kernel_log import describe_age, is_recent, read_age
 from doctor.probes.base.result import Result, make_ok, make_unknown, make_warning
 
 NAME = "oom-kills"
@@ -15,44 +16,49 @@ GROUP = "host"
 SUMMARY = "the kernel killed nothing for lack of memory"
 NEEDS = ("kernel",)
 
-_KILL = re.compile(r"(?:\[ *(\d+)\.\d+\])?.*[Kk]illed process (\d+) \(([^)]{0,64})\)")
-_FIX = "doctor plan says how much host memory a launch takes"
+_KILL = re.compile(r".*[Kk]illed process (\d+) \(([^)]{0,64})\)")
+_FIX = "doctor plan MODEL says how much host memory a launch takes"
+# What SGLang's processes are called in the kernel's log; their titles come after the imports.
+_OURS = ("sglang", "python", "pt_main_thread")
 
 
 def probe(context: Context) -> Iterator[Result]:
     """Read the kernel's log; without it the control group and /proc/vmstat at least count."""
     log = context.look("kernel")
     if log.data is None:
-        kills = count_kills(context)
-        if kills:
-            yield make_warning(NAME, f"{kills} process(es) were killed for lack of memory since boot", (), (_FIX,))
-        else:
-            yield make_unknown(NAME, SUMMARY, f"the kernel's log is not readable: {log.reason}", ("sudo dmesg",))
+        yield count_kills(context, log.reason)
         return
     found = [
         (match, line) for line in log.data.splitlines() if "illed process" in line and (match := _KILL.match(line))
     ]
-    if not found:
+    if found:
+        yield describe(context, *found[-1], len(found))
+    else:
         yield make_ok(NAME, SUMMARY + " since boot, as far as its log goes back")
-        return
-    match, line = found[-1]
-    age = describe_age(context, match[1])
-    summary = f"the kernel killed {match[3]} (pid {match[2]}) for lack of memory{age}; {len(found)} kill(s) in its log"
-    yield make_warning(NAME, summary, (line.strip()[:300],), (_FIX,))
 
 
-def count_kills(context: Context) -> int:
-    """Count kills by the control group's events, or of the whole machine."""
-    counts = [
-        read_fields(context.read(f"{folder}/memory.events")).get("oom_kill", 0) for folder in list_cgroups(context)
-    ]
-    return max([*counts, read_fields(context.read("/proc/vmstat")).get("oom_kill", 0)])
+def describe(context: Context, match: re.Match[str], line: str, count: int) -> Result:
+    """Judge the last kill: a note when it was long ago, or another program's that met the limit of its own group."""
+    age, is_group = read_age(context, line), "Memory cgroup" in line
+    when = f" {describe_age(age)}" if age is not None else ""
+    where = " in a control group with a limit" if is_group else ""
+    summary = (
+        f"the kernel killed {match[2]} (pid {match[1]}) for lack of memory{where}{when}; {count} kill(s) in its log"
+    )
+    found = make_warning(NAME, summary, (line.strip()[:300],), (_FIX,))
+    is_other = is_group and not match[2].startswith(_OURS)
+    is_old = age is not None and not is_recent(age)
+    return found._replace(severity="info") if is_other or is_old else found
 
 
-def describe_age(context: Context, seconds: str | None) -> str:
-    """Say how long ago a moment since boot was."""
-    words = (context.read("/proc/uptime") or "").split()
-    if seconds is None or not words or not words[0].replace(".", "", 1).isdecimal():
-        return ""
-    minutes = max(0, (float(words[0]) - float(seconds)) / 60)
-    return f" {minutes:.0f} minutes ago" if minutes < 120 else f" {minutes / 60:.0f} hours ago"
+def count_kills(context: Context, reason: str) -> Result:
+    """Judge by the control group's events, else by the machine's count, which says neither what nor when."""
+    groups = [read_fields(context.read(f"{folder}/memory.events")) for folder in list_cgroups(context)]
+    own = max((fields.get("oom_kill", 0) for fields in groups), default=0)
+    kills = own or read_fields(context.read("/proc/vmstat")).get("oom_kill", 0)
+    if not kills:
+        return make_unknown(NAME, SUMMARY, f"the kernel's log is not readable: {reason}", ("sudo dmesg",))
+    where = "in this control group" if own else "on this machine"
+    summary = f"{kills} process(es) were killed for lack of memory {where} since boot"
+    found = make_warning(NAME, summary, (f"the kernel's log is not readable: {reason}",), ("sudo dmesg -T", _FIX))
+    return found if own else found._replace(severity="info")

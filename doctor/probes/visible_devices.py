@@ -47,8 +47,9 @@ def check_entries(context: Context, entries: list[str], devices: list[Device]) -
     """Yield what is wrong with the variable's entries; CUDA ignores everything from the first wrong one on."""
     value = context.environment.get(VARIABLE, "")
     evidence = (f"{VARIABLE}={value!r}{name_origin(context)}",)
-    if not any(entries):
-        yield make_error(NAME, f"{VARIABLE} is empty: it hides every GPU", evidence, *mend(context, devices))
+    if not entries[0]:
+        state = "begins with a comma" if any(entries) else "is empty"
+        yield make_error(NAME, f"{VARIABLE} {state}: it hides every GPU", evidence, *mend(context, devices))
         return
     if " " in value or '"' in value or "'" in value:
         clean = value.replace(" ", "").strip("'\"")
@@ -72,10 +73,7 @@ def check_names(
     context: Context, names: list[str], devices: list[Device], evidence: tuple[str, ...]
 ) -> Iterator[Result]:
     """Yield entries that name no GPU of this machine."""
-    slices = list_slices(devices)
-    wrong = [
-        name for name in names if not (find_device(name, devices) or any(part.startswith(name) for part in slices))
-    ]
+    wrong = [name for name in names if not (find_device(name, devices) or is_slice(name, devices))]
     if not wrong:
         return
     there = ", ".join(str(device.number) for device in devices)
@@ -83,6 +81,13 @@ def check_names(
     seen = f"only {','.join(kept)} are seen" if kept else "no GPU is seen at all"
     summary = f"{VARIABLE} names {', '.join(wrong)}, which is not here: {seen}"
     yield make_error(NAME, summary, (*evidence, f"GPUs of this machine: {there}"), *mend(context, devices))
+
+
+def is_slice(name: str, devices: list[Device]) -> bool:
+    """Tell a MIG slice that is here, by its UUID or by the older MIG-GPU-UUID/INSTANCE/INSTANCE."""
+    gpu = name.removeprefix("MIG-").partition("/")[0]
+    old = "/" in name and any(device.uuid == gpu for device in devices)
+    return old or any(part.startswith(name) for part in list_slices(devices))
 
 
 def mend(context: Context, devices: list[Device]) -> tuple[tuple[str, ...], tuple[Edit, ...]]:
@@ -108,12 +113,14 @@ def name_origin(context: Context) -> str:
 def check_others(context: Context) -> Iterator[Result]:
     """Yield variables beside it that hide GPUs."""
     value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
-    if value in ("void", "none") or value == "":
+    # Kubernetes says "void" beside GPUs that it hands in by other means (CDI)
+    if value in ("void", "none", "") and not list_devices(context):
         fixes = ("start the container with --gpus all, or with -e NVIDIA_VISIBLE_DEVICES=all",)
         yield make_warning(NAME, f"NVIDIA_VISIBLE_DEVICES={value!r} keeps GPUs out of this container", (), fixes)
     order = context.environment.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     kinds = {device.name for device in list_devices(context)}
-    if len(kinds) > 1 and order != "PCI_BUS_ID" and read_visible(context) is not None:
+    numbered = any(entry.isdecimal() for entry in read_visible(context) or ())
+    if len(kinds) > 1 and order != "PCI_BUS_ID" and numbered:
         summary = "GPUs of different kinds: CUDA numbers them by speed, nvidia-smi by bus"
         edits = (set_variable(context, "CUDA_DEVICE_ORDER", "PCI_BUS_ID"),)
         yield make_warning(NAME, summary, (), ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",), edits)

@@ -1,5 +1,7 @@
 """Probes of the GPU group, over what NVML would say and a folder in place of /."""
 
+import os
+
 import pytest
 
 from doctor.probes import (
@@ -19,6 +21,7 @@ from tests.probes.helpers import (
     make_context,
     make_device,
     make_gpus,
+    make_package,
     make_python,
     make_sglang,
     make_torch,
@@ -103,6 +106,20 @@ def test_driver_with_forward_compatibility_is_a_warning(tmp_path):
     assert [problem.severity for problem in problems(driver, context)] == ["warning"]
 
 
+def test_driver_that_is_old_and_starts_cuda_all_the_same(tmp_path):
+    started = {"torch": {"version": "2.11.0+cu130"}, "cuda": {"count": 2, "built": True}}
+    gpus = make_gpus(make_device(fabric=[1, 0]), driver="535.54")
+    observed = {"python": make_python(make_torch()), "imports": started}
+    assert statuses(driver, see(tmp_path, gpus, observed=observed)) == ["ok"]
+
+
+def test_driver_that_is_old_on_a_geforce_gets_no_forward_compatibility(tmp_path):
+    observed = {"python": make_python(make_torch())}
+    for name, words in (("NVIDIA GeForce RTX 4090", False), ("NVIDIA H200", True)):
+        (found,) = problems(driver, see(tmp_path, make_gpus(make_device(name=name), driver="570.1"), observed=observed))
+        assert any("cuda-compat" in fix for fix in found.fixes) is words
+
+
 def test_driver_read_from_the_kernel_module_when_nvml_fails(tmp_path):
     write(tmp_path, "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue\n")
     context = see(tmp_path, NO_NVML, observed={"python": make_python(make_torch())})
@@ -154,6 +171,21 @@ def test_devices_that_nvml_cannot_open(tmp_path):
 def test_devices_of_two_kinds_in_one_launch(tmp_path):
     gpus = make_gpus(make_device(), make_device(1, name="NVIDIA L4"))
     assert "mix" in problems(devices, see(tmp_path, gpus, TP2))[0].summary
+    assert problems(devices, see(tmp_path, gpus, TP2.replace("--tp 2", "--tp 1"))) == []
+
+
+def test_devices_of_two_kinds_without_a_launch_are_no_fault(tmp_path):
+    assert statuses(devices, see(tmp_path, make_gpus(make_device(), make_device(1, name="NVIDIA L4")))) == ["ok"]
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H200 NVL", "NVIDIA A100-PCIE-40GB", "NVIDIA GeForce RTX 3090"])
+def test_devices_joined_by_a_bridge_have_idle_links(tmp_path, name):
+    assert statuses(devices, see(tmp_path, make_gpus(make_device(name=name, links=18, links_up=12)))) == ["ok"]
+
+
+def test_devices_give_their_facts_beside_a_fault(tmp_path):
+    (found, *_) = run(devices, see(tmp_path, make_gpus(make_device(ecc_errors=4))))
+    assert (found.status, found.facts[0]) == ("problem", ("gpu.0.name", "NVIDIA H200"))
 
 
 def test_devices_without_an_answer_are_unknown(tmp_path):
@@ -193,9 +225,40 @@ def test_gpu_that_the_launch_does_not_use_may_be_busy(tmp_path):
     assert statuses(gpu_processes, see(tmp_path, gpus, "sglang serve --model-path /m")) == ["ok"]
 
 
+UNEQUAL = make_gpus(make_device(), make_device(1, free=100 * GIB))
+
+
+def says_unequal(root, command="", **fields):
+    return any("10 %" in found.summary for found in problems(gpu_processes, see(root, UNEQUAL, command, **fields)))
+
+
 def test_gpus_with_unequal_free_memory(tmp_path):
-    gpus = make_gpus(make_device(), make_device(1, free=100 * GIB))
-    assert any("10 %" in found.summary for found in problems(gpu_processes, see(tmp_path, gpus, TP2)))
+    assert says_unequal(tmp_path, TP2)
+
+
+@pytest.mark.parametrize("command", ["", "sglang serve --model-path /m --dp-size 2"])
+def test_gpus_with_unequal_free_memory_that_no_tensor_parallel_launch_takes(tmp_path, command):
+    assert not says_unequal(tmp_path, command)
+
+
+@pytest.mark.parametrize(
+    "setting", ["SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=false", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK=1"]
+)
+def test_gpus_with_unequal_free_memory_that_sglang_is_told_to_accept(tmp_path, setting):
+    assert not says_unequal(tmp_path, f"{setting} {TP2}")
+
+
+def test_gpu_that_draws_a_desktop_is_a_note(tmp_path):
+    write(tmp_path, "/proc/900/cmdline", "/usr/lib/xorg/Xorg\0")
+    gpus = make_gpus(make_device(total=24 * GIB, free=22 * GIB + GIB // 2, processes=[[900, GIB]]))
+    (found,) = problems(gpu_processes, see(tmp_path, gpus, "sglang serve --model-path /m"))
+    assert found.severity == "info"
+
+
+def test_gpu_held_under_wsl_is_held_by_windows(tmp_path):
+    write(tmp_path, "/proc/version", "Linux version 6.6 (microsoft-standard-WSL2)")
+    (found,) = problems(gpu_processes, see(tmp_path, make_gpus(make_device(free=100 * GIB, processes=None))))
+    assert "Task Manager" in found.fixes[0]
 
 
 TWO = make_gpus(make_device(), make_device(1))
@@ -209,6 +272,7 @@ TWO = make_gpus(make_device(), make_device(1))
         ("0,7", "only 0 are seen"),
         ("0,0", "twice"),
         ("-1", "names -1"),
+        (",0", "begins with a comma: it hides every GPU"),
         ("GPU-9999", "GPU-9999"),
     ],
 )
@@ -234,10 +298,14 @@ def test_visible_devices_with_blanks_is_a_warning(tmp_path):
     assert "CUDA_VISIBLE_DEVICES=0,1" in correct_command(context.launch, [found]).replace("'", "")
 
 
-def test_visible_devices_of_a_mig_slice(tmp_path):
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [("MIG-abcd", True), ("MIG-GPU-00000000-1111/1/0", True), ("MIG-bcde", False), ("MIG-GPU-9999/1/0", False)],
+)
+def test_visible_devices_of_a_mig_slice(tmp_path, value, good):
     gpus = make_gpus(make_device(mig=[1, 1], mig_devices=["MIG-abcd"]))
-    context = see(tmp_path, gpus, "sglang serve --model-path /m", environment={"CUDA_VISIBLE_DEVICES": "MIG-abcd"})
-    assert statuses(visible_devices, context) == ["ok"]
+    context = see(tmp_path, gpus, "sglang serve --model-path /m", environment={"CUDA_VISIBLE_DEVICES": value})
+    assert (problems(visible_devices, context) == []) is good
 
 
 def test_visible_devices_fewer_than_tp(tmp_path):
@@ -272,8 +340,20 @@ def test_visible_devices_named_as_the_image_s(tmp_path):
 
 
 def test_nvidia_visible_devices_void(tmp_path):
-    context = see(tmp_path, TWO, environment={"NVIDIA_VISIBLE_DEVICES": "void"})
+    context = see(tmp_path, NO_NVML, environment={"NVIDIA_VISIBLE_DEVICES": "void"})
     assert "NVIDIA_VISIBLE_DEVICES" in problems(visible_devices, context)[0].summary
+
+
+def test_nvidia_visible_devices_void_beside_gpus_handed_in_by_cdi(tmp_path):
+    context = see(tmp_path, TWO, environment={"NVIDIA_VISIBLE_DEVICES": "void"})
+    assert statuses(visible_devices, context) == ["ok"]
+
+
+def test_visible_devices_of_two_kinds_are_numbered_by_speed(tmp_path):
+    gpus = make_gpus(make_device(), make_device(1, name="NVIDIA L4"))
+    for value, count in (("0,1", 1), ("GPU-00000000,GPU-00001000", 0)):
+        context = see(tmp_path, gpus, TP2, environment={"CUDA_VISIBLE_DEVICES": value})
+        assert len(problems(visible_devices, context)) == count
 
 
 def test_device_nodes_without_uvm(tmp_path):
@@ -282,10 +362,27 @@ def test_device_nodes_without_uvm(tmp_path):
     assert "nvidia-uvm" in problems(device_nodes, see(tmp_path, make_gpus()))[0].summary
 
 
+def test_device_nodes_that_cannot_be_opened(tmp_path):
+    (tmp_path / "dev").mkdir()
+    os.symlink("/nonexistent", tmp_path / "dev/nvidia0")  # root may open anything that exists
+    assert "may not open" in problems(device_nodes, see(tmp_path, make_gpus()))[0].summary
+
+
+def test_device_nodes_of_the_processor_s_own_graphics_are_no_matter(tmp_path):
+    for name in ("nvidiactl", "nvidia0", "nvidia-uvm", "kfd"):
+        write(tmp_path, f"/dev/{name}", "")
+    assert "3 device files" in run(device_nodes, see(tmp_path, make_gpus()))[0].summary
+
+
 def test_device_nodes_that_are_complete(tmp_path):
     for name in ("nvidiactl", "nvidia0", "nvidia-uvm", "nvidia-caps/nvidia-cap1"):
         write(tmp_path, f"/dev/{name}", "")
     assert statuses(device_nodes, see(tmp_path, make_gpus())) == ["ok"]
+
+
+def test_torch_of_unknown_build_is_not_called_a_cpu_build(tmp_path):
+    python = make_python(make_package("torch", "2.11.0a0+git123", version_file={}))
+    assert problems(architectures, see(tmp_path, make_gpus(), observed={"python": python})) == []
 
 
 def test_cpu_torch_on_a_gpu_machine(tmp_path):
@@ -331,6 +428,21 @@ def test_xid(tmp_path, number, severity):
     line = f"[ 12.5] NVRM: Xid (PCI:0000:19:00): {number}, pid=77, GPU has fallen off"
     (found,) = problems(xid, see(tmp_path, make_gpus(), observed={"kernel": line}))
     assert found.severity == severity
+
+
+@pytest.mark.parametrize(("number", "severity"), [(79, "warning"), (31, "info")])
+def test_xid_of_last_week(tmp_path, number, severity):
+    write(tmp_path, "/proc/uptime", "604800.5 1.0\n")
+    line = f"[ 12.5] NVRM: Xid (PCI:0000:19:00): {number}, pid=77, GPU has fallen off"
+    (found,) = problems(xid, see(tmp_path, make_gpus(), observed={"kernel": line}))
+    assert (found.severity, "168 hours ago" in found.summary) == (severity, True)
+
+
+def test_xid_of_a_gpu_that_nvml_no_longer_lists(tmp_path):
+    write(tmp_path, "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06")
+    line = "[ 12.5] NVRM: Xid (PCI:0000:19:00): 79, pid=77, GPU has fallen off the bus."
+    (found,) = problems(xid, see(tmp_path, Answer(None, "NVML: GPU is lost"), observed={"kernel": line}))
+    assert found.severity == "error"
 
 
 def test_xid_with_an_unreadable_log(tmp_path):

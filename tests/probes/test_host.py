@@ -265,10 +265,28 @@ def test_oom_kill_in_the_kernel_log(tmp_path):
     assert "killed sglang::schedul (pid 712) for lack of memory 60 minutes ago" in found.summary
 
 
-def test_oom_kill_counted_when_the_log_is_closed(tmp_path):
-    write(tmp_path, "/sys/fs/cgroup/memory.events", "low 0\noom 2\noom_kill 2\n")
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("[ 3600.1] Out of memory: Killed process 7 (chrome)", "warning"),
+        ("[ 3600.1] Memory cgroup out of memory: Killed process 7 (sglang::schedul)", "warning"),
+        ("[ 3600.1] Memory cgroup out of memory: Killed process 7 (postgres)", "info"),
+        ("[ 12.1] Out of memory: Killed process 7 (sglang::schedul)", "info"),
+        ("Out of memory: Killed process 7 (sglang::schedul)", "warning"),
+    ],
+)
+def test_oom_kill_of_others_or_long_ago_is_a_note(tmp_path, line, severity):
+    write(tmp_path, "/proc/uptime", "89000.5 1.0\n")
+    (found,) = problems(oom_kills, make_context(tmp_path, observed={"kernel": line}))
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("path", "severity"), [("/sys/fs/cgroup/memory.events", "warning"), ("/proc/vmstat", "info")])
+def test_oom_kill_counted_when_the_log_is_closed(tmp_path, path, severity):
+    write(tmp_path, path, "low 0\noom 2\noom_kill 2\n")
     (found,) = problems(oom_kills, make_context(tmp_path, observed={"kernel": Answer(None, "Operation not permitted")}))
     assert found.summary.startswith("2 process(es)")
+    assert found.severity == severity
 
 
 def test_closed_kernel_log_is_said(tmp_path):

@@ -87,6 +87,11 @@ class Context(NamedTuple):
         return self.launch is not None and dest in self.launch.values.given
 
     @property
+    def is_wsl(self) -> bool:
+        """Whether this is Linux on Windows, where the driver and what holds the GPU are on the other side."""
+        return "microsoft" in (self.read("/proc/version") or "").lower()
+
+    @property
     def uses_gpu(self) -> bool:
         """Whether the launch wants a GPU; true without a launch."""
         return bool(self.value("device") != "cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from doctor.launch.edits import Edit
@@ -52,6 +53,14 @@ def make_warning(
 def make_unknown(probe: str, summary: str, reason: str, fixes: tuple[str, ...] = ()) -> Result:
     """Say what could not be checked and why."""
     return Result(probe, "unknown", summary, reason=reason, fixes=fixes)
+
+
+def add_facts(results: Iterable[Result], facts: Iterable[tuple[str, str]]) -> Iterator[Result]:
+    """Put facts on the first of some results: --compare needs them whether or not something is wrong."""
+    kept = tuple(facts)
+    for result in results:
+        yield result._replace(facts=kept + result.facts)
+        kept = ()
 
 
 def make_void(probe: str, summary: str) -> Result:

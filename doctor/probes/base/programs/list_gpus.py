@@ -69,9 +69,11 @@ def describe(nvml: Any, index: int) -> dict[str, Any]:
 
 
 def list_processes(nvml: Any, handle: Any) -> list[list[int]] | None:
-    """List pid and bytes of the processes that compute on a device."""
-    found = ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle)
-    return None if found is None else [[process.pid, process.usedGpuMemory or 0] for process in found]
+    """List pid and bytes of the processes that compute or draw on a device."""
+    kinds = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+    lists = [found for name in kinds if (found := ask(nvml, name, handle)) is not None]
+    sizes = {process.pid: process.usedGpuMemory or 0 for found in reversed(lists) for process in found}
+    return [[pid, size] for pid, size in sizes.items()] if lists else None
 
 
 def list_slices(nvml: Any, handle: Any) -> list[str]:
