@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from doctor.probes.base.context import Context
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_warning
 from doctor.probes.base.stack import find_rows, find_version, write_install, write_removal
+from doctor.probes.base.versions import satisfies
 
 NAME = "duplicates"
 GROUP = "python"
 SUMMARY = "no package is there twice"
-NEEDS = ("python",)
+NEEDS = ("python", "imports")
 
 # Distributions that install the same module; the second is the name in use now (renamed in SGLang 0.5.10, and
-# flashinfer at 0.2.3).
+# flashinfer at 0.2.3). pynvml needs nvidia-ml-py and has no module of that name any more from 12.0 on.
 _RENAMED = (("sgl-kernel", "sglang-kernel"), ("flashinfer", "flashinfer-python"), ("pynvml", "nvidia-ml-py"))
+_FIRST_WITHOUT = {"pynvml": "12"}
 _FLASHINFER = ("flashinfer-cubin", "flashinfer-jit-cache")
 
 
@@ -45,12 +47,19 @@ def check_copies(context: Context, packages: dict[str, list[dict[str, object]]])
 def check_renamed(context: Context) -> Iterator[Result]:
     """Yield leftovers under a name that is no longer used."""
     for old, new in _RENAMED:
-        if find_rows(context, old) and find_rows(context, new):
-            kind = make_error if old == "sgl-kernel" else make_warning
-            versions = (f"{old} {find_version(context, old)}", f"{new} {find_version(context, new)}")
-            wish = f"{new}=={find_version(context, new)}"
-            fixes = (write_removal(context, old, new), *write_install(context, wish))
-            yield kind(NAME, f"{old} and {new} own the same files; the one installed last has won", versions, fixes)
+        before, now = find_version(context, old), find_version(context, new)
+        if before and now and not (old in _FIRST_WITHOUT and satisfies(before, f">={_FIRST_WITHOUT[old]}")):
+            severe = make_error if old == "sgl-kernel" and find_kernel(context) != now else make_warning
+            fixes = (write_removal(context, old, new), *write_install(context, f"{new}=={now}"))
+            summary = f"{old} and {new} own the same files; the one installed last has won"
+            yield severe(NAME, summary, (f"{old} {before}", f"{new} {now}"), fixes)
+
+
+def find_kernel(context: Context) -> str | None:
+    """Return the version that the imported kernel package says it has, which is that of the files that won."""
+    modules = context.look("imports").data or {}
+    version = modules.get("sgl_kernel", {}).get("version")
+    return str(version) if version else None
 
 
 def check_flashinfer(context: Context) -> Iterator[Result]:

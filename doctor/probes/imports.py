@@ -7,7 +7,7 @@ from typing import Any
 
 from doctor.launch.edits import Edit
 from doctor.probes.base.context import Context
-from doctor.probes.base.devices import list_used, list_visible
+from doctor.probes.base.devices import list_devices, list_used, list_visible, wants_gpu
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 from doctor.probes.base.stack import find_rows, find_version, read_requirements, write_install
 from doctor.probes.base.versions import split_requirement
@@ -22,6 +22,8 @@ _DISTRIBUTIONS = {"sgl_kernel": ("sglang-kernel", "sgl-kernel")}
 _FLASH = "sgl_kernel.flash_attn"
 # SGLang cannot start without these (sgl_kernel: with CUDA only).
 _NEEDED = ("torch", "sgl_kernel", "tokenizers")
+# Nothing that was imported, or judged by other probes.
+_ELSEWHERE = ("cuda", "architectures", "torchcodec", _FLASH)
 
 
 def probe(context: Context) -> Iterator[Result]:
@@ -44,9 +46,7 @@ def probe(context: Context) -> Iterator[Result]:
     if answer.reason and "torch" in modules and not installed:
         yield make_unknown(NAME, "the rest of the imports", answer.reason)
     elif not installed and good:
-        yield make_ok(
-            NAME, f"imported: {', '.join(name for name in good if name not in ('cuda', 'architectures', _FLASH))}"
-        )
+        yield make_ok(NAME, f"imported: {', '.join(name for name in good if name not in _ELSEWHERE)}")
 
 
 def is_installed(context: Context, module: str) -> bool:
@@ -63,7 +63,7 @@ def describe_error(context: Context, module: str, error: str) -> Result:
     """Say what a failed import means; the cause is in the linker's own words."""
     if module == "cuda":
         return describe_cuda(error)
-    severe = make_error if module in _NEEDED and (module != "sgl_kernel" or context.uses_gpu) else make_warning
+    severe = make_error if module in _NEEDED and (module != "sgl_kernel" or wants_gpu(context)) else make_warning
     summary, fixes = explain(context, module, error)
     return severe(NAME, summary, tuple(error.splitlines()[:6]), fixes)
 
@@ -128,7 +128,8 @@ def check_flash(context: Context, modules: dict[str, Any]) -> Iterator[Result]:
 
 def check_missing(context: Context, modules: dict[str, Any]) -> Iterator[Result]:
     """Yield a launch on a GPU without any kernel package."""
-    if context.launch is None or not context.uses_gpu or is_installed(context, "sgl_kernel"):
+    is_cuda = bool(list_devices(context)) or context.value("device") == "cuda"
+    if context.launch is None or not context.uses_gpu or not is_cuda or is_installed(context, "sgl_kernel"):
         return
     error = modules.get("sgl_kernel", {}).get("error")
     if error:

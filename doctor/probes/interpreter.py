@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from doctor.probes.base.context import Context
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_unknown, make_warning
 from doctor.probes.base.stack import find_rows, read_interpreter
 from doctor.probes.base.versions import order_version, satisfies
 
@@ -31,12 +31,10 @@ def probe(context: Context) -> Iterator[Result]:
         reason = context.look("python").reason
         yield make_error(NAME, f"{python.path} does not work", (reason,), ("name the interpreter with --python",))
         return
-    problems = [*check_version(context, found), *check_platform(context, found), *check_shadows(found)]
-    yield from problems
-    if not problems:
-        libc = "-".join(found.get("libc") or ())
-        facts = (("python.version", str(found["version"])), ("python.libc", libc))
-        yield make_ok(NAME, f"Python {found['version']}, {libc} ({python.path}: {python.origin})", facts=facts)
+    problems = [*check_version(context, found), *check_platform(context, found), *check_shadows(context, found)]
+    libc = "-".join(found.get("libc") or ())
+    good = make_ok(NAME, f"Python {found['version']}, {libc} ({python.path}: {python.origin})")
+    yield from add_facts(problems or [good], (("python.version", str(found["version"])), ("python.libc", libc)))
 
 
 def check_version(context: Context, found: dict[str, Any]) -> Iterator[Result]:
@@ -65,12 +63,15 @@ def check_platform(context: Context, found: dict[str, Any]) -> Iterator[Result]:
                     yield make_error(NAME, summary, (), (_CONTAINER,))
 
 
-def check_shadows(found: dict[str, Any]) -> Iterator[Result]:
+def check_shadows(context: Context, found: dict[str, Any]) -> Iterator[Result]:
     """Yield files of the working folder, and a per-user folder, that come before the packages meant."""
     if found.get("shadows"):
         files = ", ".join(found["shadows"][:5])
-        fixes = ("start the server from another folder, or rename these files",)
-        yield make_error(NAME, f"{files} in {os.getcwd()} hides the module of that name", (), fixes)
+        # `python -m` looks into the working folder first, a script such as `sglang` does not
+        is_module = context.launch is not None and any(word.value == "-m" for word in context.launch.command.entry)
+        severe = make_error if is_module else make_warning
+        fixes = ("cd /   # and start the server from there, or rename these files",)
+        yield severe(NAME, f"{files} in {os.getcwd()} hides the module of that name from python -m", (), fixes)
     if found.get("user_site") and found.get("prefix") != found.get("base_prefix"):
         evidence = (f"{found['user_site']} is on sys.path",)
         yield make_warning(

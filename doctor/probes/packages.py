@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from doctor.probes.base.context import Context
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_warning
+from doctor.probes.base.devices import wants_gpu
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_unknown, make_warning
 from doctor.probes.base.stack import (
     find_version,
     find_wheel_index,
@@ -14,20 +15,22 @@ from doctor.probes.base.stack import (
     read_requirements,
     write_install,
 )
-from doctor.probes.base.versions import applies, satisfies, split_requirement
+from doctor.probes.base.versions import applies, order_version, satisfies, split_requirement
 
 NAME = "packages"
 GROUP = "python"
 SUMMARY = "packages have the versions that sglang pins"
 NEEDS = ("python", "gpus")
 
-# A wrong version of these breaks the start (ABI, or checked by SGLang itself). Many of the others were missing from
-# a server of 0.5.15.post1 that was recorded on an H200, and it answered all the same.
+# Without these there is no start. Many of the others were missing from a server of 0.5.15.post1 that was recorded on
+# an H200, and it answered all the same, with a transformers that was not the pinned one.
 _VITAL = frozenset(
     {"torch", "sglang-kernel", "sgl-kernel", "flashinfer-python", "transformers", "tokenizers", "xgrammar", "triton"}
 )
 # Without a GPU these are not even imported.
 _GPU = frozenset({"sglang-kernel", "sgl-kernel", "flashinfer-python", "triton"})
+# SGLang ends when these are older than its pin (assert_pkg_version in srt/entrypoints/engine.py), newer ones pass.
+_ASSERTED = frozenset({"sglang-kernel", "sgl-kernel", "flashinfer-python"})
 
 
 class Pin(NamedTuple):
@@ -63,14 +66,22 @@ def probe(context: Context) -> Iterator[Result]:
         return
     wrong = [pin for pin in pins if pin.installed is None or not satisfies(pin.installed, pin.specifier)]
     vital = [pin for pin in wrong if is_vital(context, pin)]
-    yield from describe_wrong(context, sglang, vital, [pin for pin in wrong if pin not in vital])
-    if not wrong:
-        yield make_ok(NAME, f"sglang {sglang}: all {len(pins)} requirements are met", facts=list_facts(pins, sglang))
+    found = list(describe_wrong(context, sglang, vital, [pin for pin in wrong if pin not in vital]))
+    good = make_ok(NAME, f"sglang {sglang}: all {len(pins)} requirements are met")
+    yield from add_facts(found or [good], list_facts(pins, sglang))
 
 
 def is_vital(context: Context, pin: Pin) -> bool:
-    """Tell whether a start without this requirement fails."""
-    return pin.name in (_VITAL if context.uses_gpu else _VITAL - _GPU)
+    """Tell whether a start with this in place of the requirement fails.
+
+    torch of another minor version has another ABI; SGLang itself checks _ASSERTED.
+    """
+    if pin.name not in (_VITAL if wants_gpu(context) else _VITAL - _GPU):
+        return False
+    if pin.installed is None:
+        return True
+    have, want = order_version(pin.installed), order_version(pin.specifier.split(",")[0].lstrip("=<>~! "))
+    return have < want if pin.name in _ASSERTED else pin.name == "torch" and have[0][:2] != want[0][:2]
 
 
 def say_missing(context: Context) -> Result:
@@ -111,19 +122,18 @@ def list_pins(context: Context) -> list[Pin]:
 
 def describe_wrong(context: Context, sglang: str, vital: list[Pin], others: list[Pin]) -> Iterator[Result]:
     """Yield one result for what breaks the start and one for the rest."""
-    facts = list_facts([*vital, *others], sglang)
     if vital:
         index = find_wheel_index(context) if any(pin.name.startswith("torch") for pin in vital) else ""
         fixes = write_install(context, *(pin.wish for pin in vital), index=index)
         names = ", ".join(pin.state for pin in vital[:3]) + (" ..." if len(vital) > 3 else "")
         summary = f"sglang {sglang} needs other versions: {names}"
-        yield make_error(NAME, summary, tuple(pin.state for pin in vital[:12]), fixes)._replace(facts=facts)
+        yield make_error(NAME, summary, tuple(pin.state for pin in vital[:12]), fixes)
     if others:
-        missing = [pin for pin in others if pin.installed is None]
-        summary = f"{len(others)} further requirements of sglang {sglang} are not met, {len(missing)} are not installed"
+        missing = sum(pin.installed is None for pin in others)
+        state = f"{missing} are not installed" if missing else "all are installed in other versions"
+        summary = f"{len(others)} requirements of sglang {sglang} are not met, which a start mostly survives: {state}"
         fixes = write_install(context, f"sglang=={sglang}")
-        evidence = tuple(pin.state for pin in others[:12])
-        yield make_warning(NAME, summary, evidence, fixes)._replace(facts=facts)
+        yield make_warning(NAME, summary, tuple(pin.state for pin in others[:12]), fixes)
 
 
 def list_facts(pins: list[Pin], sglang: str) -> tuple[tuple[str, str], ...]:

@@ -115,6 +115,24 @@ def test_asking_for_architectures_leaves_cuda_usable(stack):
     assert found["cuda"] == {"count": 2, "built": True}
 
 
+def find_library():
+    """A library that is certainly there: the C library of this very process."""
+    with open("/proc/self/maps", encoding="utf-8") as stream:
+        return next(words[-1] for line in stream if "/libc" in (words := line.split() or [""])[-1])
+
+
+def test_cores_of_torchcodec_are_loaded_beside_torch_up_to_one_that_loads(stack):
+    site, context = stack
+    write_torch(site, GOOD)
+    write_package(site, "torchcodec", "0.17.0", module="torchcodec", text="raise SystemExit('is not imported')")
+    (site / "torchcodec" / "libtorchcodec_core8.so").write_text("no library")
+    for number in (6, 5):
+        os.symlink(find_library(), site / "torchcodec" / f"libtorchcodec_core{number}.so")
+    cores = observe.observe_imports(context).data["torchcodec"]["cores"]
+    assert list(cores) == ["8", "6"]
+    assert (cores["8"] != "", cores["6"]) == (True, "")
+
+
 def test_codecs_are_looked_for(stack):
     site, context = stack
     write_package(site, "torchcodec", "0.11.1", module="torchcodec", text="raise OSError")

@@ -62,9 +62,13 @@ def test_wheel_for_another_machine(tmp_path):
     assert "built for x86_64" in found.summary
 
 
-def test_file_that_hides_a_module(tmp_path):
-    (found,) = problems(interpreter, see(tmp_path, make_python(shadows=["numpy.py"])))
-    assert "numpy.py" in found.summary
+@pytest.mark.parametrize(
+    ("command", "severity"), [("", "warning"), ("sglang serve --model-path /m", "warning"), (LAUNCH, "error")]
+)
+def test_file_that_hides_a_module(tmp_path, command, severity):
+    (found,) = problems(interpreter, see(tmp_path, make_python(shadows=["numpy.py"]), command))
+    assert ("numpy.py" in found.summary, found.severity) == (True, severity)
+    assert found.facts[0] == ("python.version", "3.12.3")
 
 
 REQUIRES = ("torch==2.11.0", "sglang-kernel==0.4.4", "flashinfer_python[cu13]==0.6.12", 'runai; extra == "x"', "tqdm")
@@ -86,6 +90,41 @@ def test_package_of_another_version(tmp_path):
     assert found.severity == "error"
     assert "torch 2.9.1+cu128, wanted ==2.11.0" in found.summary
     assert "torch==2.11.0" in found.fixes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "severity"),
+    [
+        ("torch", "2.11.1+cu130", "warning"),
+        ("torch", "2.12.0", "error"),
+        ("sglang-kernel", "0.4.3.post2", "error"),
+        ("sglang-kernel", "0.4.5", "warning"),
+        ("flashinfer-python", "0.6.11", "error"),
+        ("transformers", "5.12.2", "warning"),
+    ],
+)
+def test_package_of_another_version_is_as_bad_as_sglang_and_the_abi_take_it(tmp_path, name, version, severity):
+    requires = (*REQUIRES, "transformers==5.12.1")
+    rows = [*(row for row in GOOD if row["name"] != name), make_package(name, version)]
+    rows += [] if name == "transformers" else [make_package("transformers", "5.12.1")]
+    context = see(tmp_path, make_python(make_sglang("0.5.15.post1", *requires), *rows), LAUNCH)
+    assert [found.severity for found in problems(packages, context)] == [severity]
+
+
+def test_packages_for_gpus_may_be_missing_where_no_gpu_is(tmp_path):
+    python = make_python(make_sglang("0.5.15.post1", *REQUIRES), GOOD[0], GOOD[3])
+    nothing = {"gpus": Answer(None, "NVML: its library is not here")}
+    assert [found.severity for found in problems(packages, see(tmp_path, python, observed=nothing))] == ["warning"]
+    for command, gpus in ((LAUNCH, nothing), ("", {"gpus": make_gpus()})):
+        found = problems(packages, see(tmp_path, python, command, observed=gpus))
+        assert found[0].severity == "error"
+
+
+def test_packages_give_the_facts_of_all_requirements_beside_a_fault(tmp_path):
+    python = make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD[:3])
+    (found,) = run(packages, see(tmp_path, python))
+    assert dict(found.facts)["package.torch"] == "2.11.0+cu130"
+    assert dict(found.facts)["package.tqdm"] == "(none)"
 
 
 def test_package_that_only_some_need_is_a_warning(tmp_path):
@@ -121,6 +160,21 @@ def test_old_and_new_kernel_package(tmp_path):
     (found,) = problems(duplicates, see(tmp_path, make_python(*rows)))
     assert found.severity == "error"
     assert "uninstall -y sgl-kernel sglang-kernel" in found.fixes[0]
+
+
+@pytest.mark.parametrize(("version", "severity"), [("0.4.4", "warning"), ("0.3.21", "error"), ("", "error")])
+def test_old_and_new_kernel_package_by_the_files_that_won(tmp_path, version, severity):
+    rows = (make_package("sgl-kernel", "0.3.21"), make_package("sglang-kernel", "0.4.4"))
+    observed = {"imports": {"sgl_kernel": {"version": version}}}
+    assert [found.severity for found in problems(duplicates, see(tmp_path, make_python(*rows), observed=observed))] == [
+        severity
+    ]
+
+
+@pytest.mark.parametrize(("version", "good"), [("11.5.3", False), ("12.0.0", True), ("13.0.1", True)])
+def test_pynvml_needs_nvidia_ml_py_from_12_on(tmp_path, version, good):
+    rows = (make_package("pynvml", version), make_package("nvidia-ml-py", "13.580.82"))
+    assert (problems(duplicates, see(tmp_path, make_python(*rows))) == []) is good
 
 
 def test_flashinfer_parts_of_two_versions(tmp_path):
@@ -219,17 +273,31 @@ def test_kernel_package_that_is_missing(tmp_path):
     assert "sglang-kernel==0.4.4" in found.fixes[0]
 
 
+def test_kernel_package_that_no_cuda_launch_needs(tmp_path):
+    modules = {**TORCH, "sgl_kernel": {"error": "ModuleNotFoundError: No module named 'sgl_kernel'"}}
+    observed = {"imports": modules, "gpus": Answer(None, "NVML: its library is not here")}
+    python = make_python(make_sglang(), make_torch())
+    assert problems(imports, see(tmp_path, python, f"{LAUNCH} --device npu", observed=observed)) == []
+
+
+def test_kernel_package_without_libcuda_is_a_warning_where_no_gpu_is(tmp_path):
+    modules = {**TORCH, "sgl_kernel": {"error": "ImportError: libcuda.so.1: cannot open shared object file"}}
+    observed = {"imports": modules, "gpus": Answer(None, "NVML: its library is not here")}
+    assert [found.severity for found in problems(imports, see(tmp_path, STACK, observed=observed))] == ["warning"]
+
+
 def test_imports_that_time_out_are_unknown(tmp_path):
     assert statuses(imports, see_imports(tmp_path, TORCH, reason="python gave no answer within 17 s")) == ["unknown"]
 
 
-def see_codecs(root, libraries, cores, config="{}", codec="0.11.1"):
+def see_codecs(root, libraries, cores, config="{}", *, codec="0.11.1", tried=None, torch="2.11.0"):
     write(root, "/m/config.json", config)
-    rows = (make_torch(), *([make_package("torchcodec", codec)] if codec else []))
+    rows = (make_torch(torch), *([make_package("torchcodec", codec)] if codec else []))
     found = [{"avutil": number + 52, "ffmpeg": number, "error": ""} for number in libraries]
-    return see(
-        root, make_python(*rows), LAUNCH, observed={"codecs": {"libraries": found, "cores": cores}}, model=root / "m"
-    )
+    observed = {"codecs": {"libraries": found, "cores": cores}}
+    if tried is not None:
+        observed["imports"] = {**TORCH, "torchcodec": {"cores": tried}}
+    return see(root, make_python(*rows), LAUNCH, observed=observed, model=root / "m")
 
 
 AUDIO = '{"audio_config": {"a": 1}}'
@@ -258,6 +326,52 @@ def test_codecs_without_torchcodec(tmp_path):
 
 def test_torchcodec_of_another_torch(tmp_path):
     assert "another torch" in problems(codecs, see_codecs(tmp_path, [6], CORES, AUDIO, codec="0.7.0"))[0].summary
+
+
+@pytest.mark.parametrize(
+    ("torch", "codec", "good"),
+    [
+        ("2.9.1", "0.8.0", True),
+        ("2.9.1", "0.9.1", True),
+        ("2.8.0", "0.6.0", True),
+        ("2.9.1", "0.7.0", False),
+        ("2.11.0", "0.12.0", True),
+        ("2.14.1", "0.17.0", True),
+        ("2.9.1", "0.17.0", False),
+        ("2.3.0", "0.0.3", True),
+    ],
+)
+def test_torchcodec_beside_torch_by_the_table(tmp_path, torch, codec, good):
+    context = see_codecs(tmp_path, [6], CORES, AUDIO, codec=codec, torch=torch)
+    assert (problems(codecs, context) == []) is good
+
+
+NO_FFMPEG = "libavutil.so.59: cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("tried", "words"),
+    [
+        ({"7": NO_FFMPEG, "6": ""}, None),
+        ({"7": NO_FFMPEG, "6": NO_FFMPEG}, "no FFmpeg library it can use"),
+        ({"7": NO_FFMPEG, "6": "core6.so: undefined symbol: _ZN3c104impl3cow"}, "built for another torch"),
+        ({"6": "libblas.so.3: cannot open shared object file"}, "no FFmpeg library it can use"),
+    ],
+)
+def test_torchcodec_by_what_loading_its_cores_says(tmp_path, tried, words):
+    """A pair that no table has, and a libavutil that loads while libraries it is not alone with do not."""
+    found = problems(codecs, see_codecs(tmp_path, [6], CORES, AUDIO, codec="0.7.0", tried=tried))
+    assert [words in problem.summary for problem in found] == ([True] if words else [])
+    if words:
+        assert list(tried.values())[-1] in " ".join(found[0].evidence)
+
+
+def test_torchcodec_is_installed_as_sglang_pins_it(tmp_path):
+    write(tmp_path, "/m/config.json", AUDIO)
+    python = make_python(make_torch(), make_sglang("0.5.15.post1", "torchcodec==0.11.1"))
+    observed = {"codecs": {"libraries": [], "cores": []}}
+    (found,) = problems(codecs, see(tmp_path, python, LAUNCH, observed=observed, model=tmp_path / "m"))
+    assert found.fixes[0].endswith("torchcodec==0.11.1")
 
 
 def see_allocator(root, text, command=LAUNCH, torch="2.11.0", **environment):

@@ -50,6 +50,11 @@ def read_device(row: dict[str, Any]) -> Device:
     )
 
 
+def wants_gpu(context: Context) -> bool:
+    """Tell whether parts for GPUs must work: a launch asks for one, or without a launch one is here."""
+    return context.uses_gpu and (context.launch is not None or bool(list_devices(context)))
+
+
 def list_slices(devices: list[Device]) -> list[str]:
     """Return the UUIDs of all MIG slices."""
     return [str(uuid) for device in devices for uuid in device.raw.get("mig_devices") or ()]

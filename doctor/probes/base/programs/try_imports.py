@@ -27,6 +27,7 @@ def main() -> None:
         return
     forks = {name: fork(name, make_import(name)) for name in _MODULES}
     forks.update({name: fork(name, make_loader(name)) for name in _LIBRARIES})
+    forks["torchcodec"] = fork("torchcodec", load_codecs)
     forks["architectures"] = fork("architectures", list_architectures)
     forks["cuda"] = fork("cuda", start_cuda)
     for name, pid in forks.items():
@@ -85,6 +86,24 @@ def make_loader(name: str) -> Callable[[], dict[str, Any]]:
         return {"libraries": len(paths)}
 
     return load
+
+
+def load_codecs() -> dict[str, Any]:
+    """Load torchcodec's cores, newest FFmpeg first, up to one that loads: importing it does not, from 0.17 on."""
+    spec = importlib.util.find_spec("torchcodec")
+    if spec is None:
+        raise ModuleNotFoundError("No module named 'torchcodec'")
+    folder = next(iter(spec.submodule_search_locations or ()), "")
+    cores = {}
+    for number in range(12, 3, -1):
+        for path in find(folder, f"libtorchcodec_core{number}.so"):
+            try:
+                ctypes.CDLL(path)
+            except OSError as error:
+                cores[number] = str(error)[:300]
+                continue
+            return {"cores": {**cores, number: ""}}
+    return {"cores": cores}
 
 
 def find(folder: str, pattern: str) -> list[str]:
