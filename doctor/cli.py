@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import NoReturn, TypeAlias
 
 from doctor import __version__
+from doctor.errors import DoctorError
 
 _EXPLAIN_EXAMPLES = """\
 examples:
@@ -57,16 +59,25 @@ exit codes: 0 nothing found, 1 findings, 2 wrong usage or unreadable input, 3 in
 """
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no public name for it
+
 _TAKE_LAUNCH = ("check", "plan", "run")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line like every other bad input: one line, and the command that helps."""
+
+    def error(self, message: str) -> NoReturn:
+        raise DoctorError(message, f"see {self.prog} --help")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of all subcommands."""
-    parser = _parser(
-        None,
+    parser = _Parser(
         prog="doctor",
         description="Diagnose SGLang: the one cause, its evidence, and a command that works.",
         epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sglang-doctor {__version__}")
     commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
@@ -78,24 +89,26 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser] | None, **options: str
+def _add_subcommand(
+    commands: _Commands, name: str, summary: str, examples: str, usage: str | None = None
 ) -> argparse.ArgumentParser:
-    name = options.pop("name", "")
-    if commands is None:
-        return argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
-    return commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
-
-
-def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "look at the machine, the Python stack and the launch before the server is started"
-    parser = _parser(
-        commands,
-        name="check",
+    return commands.add_parser(
+        name,
         help=summary,
         description=summary.capitalize() + ".",
-        epilog=_CHECK_EXAMPLES,
-        usage="doctor check [options] [-- LAUNCH COMMAND]",
+        epilog=examples,
+        usage=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = _add_subcommand(
+        commands,
+        "check",
+        "look at the machine, the Python stack and the launch before the server is started",
+        _CHECK_EXAMPLES,
+        "doctor check [options] [-- LAUNCH COMMAND]",
     )
     parser.add_argument("--model", metavar="DIR", help="check for the plainest launch of this model")
     parser.add_argument("--python", metavar="PATH", help="the interpreter, or its venv (default: the launch's own)")
@@ -105,25 +118,13 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--online", action="store_true", help="also ask whether the model hub answers")
     parser.add_argument("--save", metavar="FILE", help="also write the check to a file, to be compared with")
     parser.add_argument("--compare", metavar="FILE", help="say what differs from a saved check")
-    parser.add_argument(
-        "--format", choices=("text", "json", "markdown", "junit"), default="text", help="output format (default: text)"
-    )
-    parser.add_argument(
-        "--fail-on",
-        choices=("error", "warning", "never"),
-        default="error",
-        help="lowest severity that gives exit code 1 (default: error)",
-    )
+    _add_format(parser, "markdown", "junit")
+    _add_fail_on(parser)
 
 
-def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "name the cause of a failed or sick server from its log"
-    parser = _parser(
-        commands,
-        name="explain",
-        help=summary,
-        description=summary.capitalize() + ".",
-        epilog=_EXPLAIN_EXAMPLES,
+def _add_explain(commands: _Commands) -> None:
+    parser = _add_subcommand(
+        commands, "explain", "name the cause of a failed or sick server from its log", _EXPLAIN_EXAMPLES
     )
     parser.add_argument(
         "files",
@@ -139,13 +140,8 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--kernel-log", metavar="FILE", help="output of dmesg -T or journalctl -k, to be joined by pid")
     parser.add_argument("--follow", action="store_true", help="keep reading a growing or rotated log; stop with Ctrl-C")
-    _add_format(parser)
-    parser.add_argument(
-        "--fail-on",
-        choices=("error", "warning", "never"),
-        default="error",
-        help="lowest severity that gives exit code 1 (default: error)",
-    )
+    _add_format(parser, "markdown")
+    _add_fail_on(parser)
     parser.add_argument(
         "--rules",
         metavar="DIR",
@@ -155,15 +151,13 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
 
 
-def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "say whether a model will fit, and with which numbers"
-    parser = _parser(
+def _add_plan(commands: _Commands) -> None:
+    parser = _add_subcommand(
         commands,
-        name="plan",
-        help=summary,
-        description=summary.capitalize() + ".",
-        epilog=_PLAN_EXAMPLES,
-        usage="doctor plan [options] MODEL [-- SGLANG ARGS]",
+        "plan",
+        "say whether a model will fit, and with which numbers",
+        _PLAN_EXAMPLES,
+        "doctor plan [options] MODEL [-- SGLANG ARGS]",
     )
     parser.add_argument(
         "model", metavar="MODEL", help="a model folder, a config.json or a .gguf file; no weight is read"
@@ -172,28 +166,25 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs there are")
     parser.add_argument("--ram", metavar="SIZE", help="memory of the host, e.g. 96GiB")
     parser.add_argument("--sglang-version", metavar="VERSION", help="plan for this version (default: the newest known)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
+    _add_format(parser)
 
 
-def _add_rule(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "show the page of a rule, or list and check rules"
-    parser = _parser(commands, name="rule", help=summary, description=summary.capitalize() + ".", epilog=_RULE_EXAMPLES)
+def _add_rule(commands: _Commands) -> None:
+    parser = _add_subcommand(commands, "rule", "show the page of a rule, or list and check rules", _RULE_EXAMPLES)
     parser.add_argument("id", nargs="?", metavar="ID", help="a rule's code or name, such as GPU001 or no-accelerator")
     parser.add_argument("--list", action="store_true", help="list all rules by family")
     parser.add_argument("--lint", metavar="DIR", help="check a folder of rules: every mistake is named with its file")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
+    _add_format(parser)
     parser.add_argument("--rules", metavar="DIR", action="append", default=[], help="a folder with rules of your own")
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "run a server under a watchdog"
-    parser = _parser(
+def _add_run(commands: _Commands) -> None:
+    parser = _add_subcommand(
         commands,
-        name="run",
-        help=summary,
-        description=summary.capitalize() + ".",
-        epilog=_RUN_EXAMPLES,
-        usage="doctor run [options] -- LAUNCH COMMAND",
+        "run",
+        "run a server under a watchdog",
+        _RUN_EXAMPLES,
+        "doctor run [options] -- LAUNCH COMMAND",
     )
     check = parser.add_mutually_exclusive_group()
     check.add_argument("--no-check", action="store_true", help="start without `doctor check` before it")
@@ -241,9 +232,18 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--keep", action="store_true", help="let the server live when the doctor itself is killed")
 
 
-def _add_format(parser: argparse.ArgumentParser) -> None:
+def _add_format(parser: argparse.ArgumentParser, *more: str) -> None:
     parser.add_argument(
-        "--format", choices=("text", "json", "markdown"), default="text", help="output format (default: text)"
+        "--format", choices=("text", "json", *more), default="text", help="output format (default: text)"
+    )
+
+
+def _add_fail_on(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "never"),
+        default="error",
+        help="lowest severity that gives exit code 1 (default: error)",
     )
 
 
