@@ -10,24 +10,32 @@ from doctor.launch.flags import Ambiguous, Exact, Flag, FlagTable, Prefix, Unkno
 from doctor.launch.problem import Problem
 from doctor.launch.removed import find_removed
 from doctor.launch.uses import FlagUse, is_value
-from doctor.launch.values import convert, is_open
+from doctor.launch.values import convert, is_open, repair_json
 from doctor.launch.versions import sort_key
 
 # `sglang serve` takes this one itself, before SGLang's parser sees the rest (cli/serve.py, since 0.5.6).
 SERVE_FLAGS = frozenset({"--model-type"})
 # Flags of sglang_router.launch_server, which takes all of SGLang's besides.
 ROUTER_PREFIXES = ("--router-", "--worker-", "--dp-minimum-")
+# Programs that take all of SGLang's flags and more of their own, for which there is no table.
+EXTENDING = ("dynamo.", "sglang.bench_", "sglang.compile_")
 
 
 def check_uses(uses: Sequence[FlagUse], table: FlagTable, entry: str) -> Iterator[Problem]:
     """Yield the problems of single flags; `entry` is the last word of the entry point, "" without one."""
     for use in uses:
-        if use.typed and not is_for_entry(use.typed, entry):
+        if use.typed and not is_for_entry(use.typed, entry) and not may_be_own(use, entry):
             yield from check_use(use, table)
     yield from check_repeats(uses)
     is_complete = any(use.dest in {"model_path", "config", "help"} or is_left_open(use) for use in uses)
     if entry and not is_complete:
-        yield Problem("missing", "error", "--model-path", "no model is given")
+        yield Problem("missing", "error", "--model-path", describe_missing(entry))
+
+
+def describe_missing(entry: str) -> str:
+    """Say where the model belongs."""
+    first = "first, behind `serve`, or as " if entry == "serve" else "as "
+    return f"no model is given; it comes {first}--model-path MODEL"
 
 
 def is_left_open(use: FlagUse) -> bool:
@@ -38,6 +46,11 @@ def is_left_open(use: FlagUse) -> bool:
 def is_for_entry(typed: str, entry: str) -> bool:
     """Tell whether the entry point itself takes the flag."""
     return typed in SERVE_FLAGS if entry == "serve" else "router" in entry and typed.startswith(ROUTER_PREFIXES)
+
+
+def may_be_own(use: FlagUse, entry: str) -> bool:
+    """Tell whether a flag that SGLang lacks may be one of the program that starts it."""
+    return entry.startswith(EXTENDING) and not isinstance(use.found, Exact)
 
 
 def check_use(use: FlagUse, table: FlagTable) -> Iterator[Problem]:
@@ -57,7 +70,10 @@ def check_use(use: FlagUse, table: FlagTable) -> Iterator[Problem]:
         yield Problem("removed", "error", use.typed, message, fixes)
     elif isinstance(use.found, Ambiguous):
         options = ", ".join(use.found.options[:6])
-        yield Problem("ambiguous", "error", use.typed, f"{use.typed} could be {options}; write one of them in full")
+        size = f"{use.typed}-size"
+        fixes = replace_flag(use, (size,), table) if size in use.found.options else ()
+        message = f"{use.typed} could be {options}; write one of them in full"
+        yield Problem("ambiguous", "error", use.typed, message, fixes)
     else:
         yield describe_unknown(use, table)
 
@@ -136,8 +152,10 @@ def check_word(use: FlagUse, flag: Flag, word: str) -> Iterator[Problem]:
         value = convert(word, flag.kind)
     except ValueError:
         kinds = {"int": "a whole number", "float": "a number", "human-int": "a number such as 8192 or 128k"}
-        what = kinds.get(flag.kind, "JSON")
-        yield Problem("type", "error", use.typed, f"{use.typed} takes {what}, not {word!r}", (remove(use),))
+        repaired = repair_json(word) if flag.kind == "json" else None
+        what = kinds.get(flag.kind, "JSON in single quotes" if repaired else "JSON")
+        fix = Edit("flag", flag.name, word, repaired) if repaired else remove(use)
+        yield Problem("type", "error", use.typed, f"{use.typed} takes {what}, not {word!r}", (fix,))
         return
     if flag.choices and value not in flag.choices:
         import difflib

@@ -10,11 +10,14 @@ _PROGRAM = (
     r"(?:sudo |env |export |exec |nohup |time |numactl |docker |podman |srun |uv |torchrun |bash |"
     r"(?:\S*/)?python[\d.]* |(?:\S*/)?sglang |[A-Z_][A-Z0-9_]*=)"
 )
-# `user@host:~/dir$ `, `[root@host dir]# `, `(venv) $ `; a lone `# ` only in front of a known program.
+# `user@host:~/dir$ `, `[root@host dir]# `, `(venv) $ `, `\u279c  dir `; a lone `# ` only in front of a known program.
 _PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]{1,40}\) ?)?"
-    rf"(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[#%>] (?={_PROGRAM}))"
+    rf"(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[\u279c\u276f\u03bb] [^\n]{{0,80}}?(?={_PROGRAM})"
+    rf"|[#%>] (?={_PROGRAM}))"
 )
+# A command in a sentence or a list of Markdown.
+_INLINE_CODE = re.compile(r"\s*(?:[-*+] )?(`+)([^`\n]+)\1[.,;:]?\s*")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$")
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\ufeff\u2060"))
 _SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " ")
@@ -41,10 +44,11 @@ def clean_text(text: str) -> Cleaned:
 
 
 def drop_fences(text: str) -> str:
-    """Drop the lines that open and close a Markdown code block."""
+    """Drop the lines that open and close a Markdown code block, and the backquotes around inline code."""
     lines = text.splitlines(keepends=True)
     kept = [line for line in lines if not _FENCE.match(line.rstrip("\r\n"))]
-    return text if len(kept) == len(lines) else "".join(kept)
+    inline = _INLINE_CODE.fullmatch(text)
+    return inline[2] if inline else text if len(kept) == len(lines) else "".join(kept)
 
 
 def drop_prompts(text: str) -> str:
@@ -82,8 +86,8 @@ def straighten_quotes(text: str) -> str:
 
 
 def join_lines(text: str) -> str:
-    """Drop blanks behind a backslash at the end of a line: the shell would not continue there."""
-    return re.sub(r"(?<!\\)\\[ \t]+(?=\r?\n)", r"\\", text)
+    """Drop blanks and comments behind a backslash at the end of a line: the shell would not continue there."""
+    return re.sub(r"(?<!\\)\\[ \t]+(?:#[^\r\n]*)?(?=\r?\n)", r"\\", text)
 
 
 STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -92,5 +96,5 @@ STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("the shell prompt was dropped", drop_prompts),
     ("typographic dashes were replaced with the hyphens that the shell needs", straighten_dashes),
     ("typographic quotes were replaced with straight ones", straighten_quotes),
-    ("blanks after a backslash at the end of a line were dropped: they break the command there", join_lines),
+    ("what followed a backslash at the end of a line was dropped: it breaks the command there", join_lines),
 )

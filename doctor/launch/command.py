@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.errors import DoctorError
 from doctor.launch.clean_text import clean_text
+from doctor.launch.line_ends import NOTE, mend_lines
 from doctor.launch.model import Assignment, Command, Layout, Word
 from doctor.launch.shell_command import Source, read_shell
 from doctor.launch.yaml_command import looks_like_yaml, read_yaml
@@ -27,4 +28,9 @@ def parse_command(text: str) -> Command:
     cleaned, notes = clean_text(text)
     if looks_like_yaml(cleaned):
         return read_yaml(cleaned)._replace(notes=notes)
-    return read_shell(Source(cleaned, int, ()), cleaned)._replace(notes=notes)
+    command = read_shell(Source(cleaned, int, ()), cleaned)
+    mended = mend_lines(command)
+    if mended != cleaned:
+        command = read_shell(Source(mended, int, ()), mended)
+        notes = (*notes, NOTE)
+    return command._replace(notes=(*notes, *command.notes))

@@ -41,9 +41,11 @@ def list_joint(layout: Layout) -> str:
 
 
 def neighbour_quotes(command: Command) -> str:
-    """Return the source of the last word of a YAML list, whose quotes new ones take over."""
-    words = command.arguments or command.entry or command.wrapper
-    return command.text[words[-1].start : words[-1].end] if words else ""
+    """Return the source of a word of a YAML list, the last quoted one if any, whose quotes new ones take over."""
+    words = (*command.wrapper, *command.entry, *command.arguments)
+    sources = [command.text[word.start : word.end] for word in words]
+    quoted = [source for source in sources if source[:1] in {"'", '"'}] if command.layout.style == "flow" else []
+    return next(reversed(quoted or sources), "")
 
 
 def gap_before(command: Command, at: int) -> str:
@@ -53,10 +55,15 @@ def gap_before(command: Command, at: int) -> str:
         return text[max(0, text.rfind("\n", 0, at)) : at]
     blanks = " \t\r\n\\" if command.layout.style == "shell" else " \t\r\n,"
     start = at
-    while start > 0 and text[start - 1] in blanks:
+    while start > 0 and (text[start - 1] in blanks or is_continuation(text, start - 1)):
         start -= 1
     gap = text[start:at]
     return gap if "\n" in gap else gap.lstrip("\\")
+
+
+def is_continuation(text: str, at: int) -> bool:
+    """Tell whether a line goes on behind PowerShell's backquote or cmd's caret."""
+    return text[at] in "`^" and text.startswith(("\n", "\r\n"), at + 1)
 
 
 def remove_piece(command: Command, start: int, end: int) -> Splice:

@@ -8,11 +8,20 @@ from typing import NamedTuple
 
 from doctor.errors import DoctorError
 from doctor.launch.container import find_image, read_container_env
+from doctor.launch.entry import find_entry, find_other_module, find_script, has_entry, has_inner
 from doctor.launch.model import Assignment, Command, EnvPlace, Layout, Word, read_assignment
-from doctor.launch.shell_text import Token, scan_tokens, scan_word
+from doctor.launch.prefix import find_env_place, read_late_prefix, read_option_env, read_prefix
+from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word
 
-_PYTHON = re.compile(r"(?:\S*/)?(?:python[\d.]*|pypy3?)")
-_SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
+# A key whose value is a command: systemd, supervisord, a Dockerfile.
+_KEY = re.compile(r"(?:ExecStart|command)=[-+!@:]{0,3}|(?:CMD|ENTRYPOINT)$")
+# The first word of an unknown program; code and data of other languages begin otherwise.
+_PROGRAM = re.compile(r"[\w./~${}+:\\-]*[\w}]", re.ASCII)
+# What stands in front of the quotes of a script: `--wrap="..."`, `CMD='...'`, Python's `f"..."`.
+_SCRIPT_HEAD = re.compile(r"[-\w.]*=(?=[\"'])|[rRfFbBuU]{1,2}(?=[\"'])", re.ASCII)
+# No shell reads these values, so that `A=1 program` would not start.
+UNIT_COMMANDS = ("ExecStart=", "command=")
+UNIT_KEY = "Environment="
 Segment = tuple[Word, ...]
 
 
@@ -34,19 +43,24 @@ class Parts(NamedTuple):
     unset: tuple[str, ...]
     needs_separator: bool
     program: int | None
-    image: int | None
+    place: EnvPlace
 
 
 def read_shell(source: Source, outer: str) -> Command:
     """Parse shell text; `outer` is the whole text that `source.place` points into."""
     segments = list(split_segments(source.text))
+    refuse_other_module(segments)
     chosen = choose_segment(segments)
     inner = find_inner(chosen, source)
     if inner is not None:
         return add_outside(read_shell(inner, outer), segments, chosen, source)
     parts = sort_words(chosen)
     parts = parts._replace(env=tuple(exported(segments, source.text)) + parts.env)
-    return build_command(parts, chosen, source, outer)
+    if parts.place.at == chosen[0].start and source.text[: parts.place.at].endswith(UNIT_COMMANDS):
+        parts = parts._replace(place=parts.place._replace(header="/usr/bin/env "))
+    command = build_command(parts, chosen, source, outer)
+    number = sum(map(has_entry, segments))
+    return command._replace(notes=(f"only the first of {number} launch commands is read",)) if number > 1 else command
 
 
 def split_segments(text: str) -> Iterator[Segment]:
@@ -56,14 +70,24 @@ def split_segments(text: str) -> Iterator[Segment]:
     for token in scan_tokens(text):
         ends = token.kind == "operator" and not is_redirection(token)
         if words and (ends or (newline and token.kind == "word" and not token.value.startswith("-"))):
-            yield tuple(words)
+            yield strip_key(words)
             words = []
         if token.kind == "word" and not skip:
             words.append(Word(token.value, token.start, token.end))
         newline = token.kind == "newline" or (newline and token.kind == "comment")
         skip = token.kind == "operator" and is_redirection(token) and not token.value[-1].isdigit()
     if words:
-        yield tuple(words)
+        yield strip_key(words)
+
+
+def strip_key(words: Sequence[Word]) -> Segment:
+    """Return the words without the key in front of them that a unit file or a Dockerfile has."""
+    first, *rest = words
+    key = _KEY.match(first.value)
+    if key is None or not (rest or first.value[key.end() :]):
+        return tuple(words)
+    command = first._replace(value=first.value[key.end() :], start=first.start + key.end())
+    return (command, *rest) if command.value else tuple(rest)
 
 
 def no_command() -> DoctorError:
@@ -88,76 +112,56 @@ def choose_segment(segments: Sequence[Segment]) -> Segment:
     raise no_command()
 
 
-def has_entry(words: Sequence[Word]) -> bool:
-    """Tell whether the words name an entry point of SGLang."""
-    return find_entry(words) is not None
-
-
-def has_inner(words: Sequence[Word]) -> bool:
-    """Tell whether a shell is given a script that names SGLang."""
-    at = find_script(words)
-    return at is not None and ("sglang" in words[at].value or "--model" in words[at].value)
+def refuse_other_module(segments: Sequence[Segment]) -> None:
+    """Raise DoctorError when the text starts a router or a benchmark and no server."""
+    module = next(filter(None, map(find_other_module, segments)), "")
+    if module and not any(has_entry(segment) or has_inner(segment) for segment in segments):
+        raise DoctorError(f"{module} is no server", hint="give the command that starts the server itself")
 
 
 def has_flags(words: Sequence[Word]) -> bool:
-    """Tell whether any word looks like a long option."""
-    return any(word.value.startswith("--") and len(word.value) > 3 for word in words)
-
-
-def find_entry(words: Sequence[Word]) -> tuple[int, int] | None:
-    """Return where the entry point begins and ends among the words."""
-    values = [word.value for word in words]
-    for at, value in enumerate(values):
-        follower = values[at + 1] if at + 1 < len(values) else ""
-        if value.rpartition("/")[2] == "sglang" and follower in {"serve", "launch_server"}:
-            return at, at + 2
-        if value == "-m" and re.match(r"(?:dynamo\.)?sglang(?:_router)?(?:\.|$)", follower):
-            end = at + 3 if follower == "sglang" and values[at + 2 : at + 3] == ["serve"] else at + 2
-            return find_interpreter(values, at), end
-        if value.endswith(("launch_server.py", "sglang.launch_server")) and not value.startswith("-"):
-            return find_interpreter(values, at), at + 1
-    return None
-
-
-def find_interpreter(values: Sequence[str], at: int) -> int:
-    """Return the index of the Python that runs the module at `at`, with only options in between."""
-    start = at
-    while start > 0 and values[start - 1].startswith("-"):
-        start -= 1
-    return start - 1 if start > 0 and _PYTHON.fullmatch(values[start - 1]) else at
-
-
-def find_script(words: Sequence[Word]) -> int | None:
-    """Return the index of the script in `bash -c SCRIPT`."""
-    for at in range(len(words) - 2):
-        option = words[at + 1].value
-        if _SHELL.fullmatch(words[at].value) and re.fullmatch(r"-[a-z]*c", option):
-            return at + 2
-    return None
+    """Tell whether a program has a long option, or a line begins with one."""
+    if not any(word.value.startswith("--") and len(word.value) > 3 for word in words):
+        return False
+    prefix = read_prefix(words)
+    first = words[min(prefix.length, len(words) - 1)].value
+    return first.startswith("-") or _PROGRAM.fullmatch(first) is not None
 
 
 def find_inner(words: Sequence[Word], source: Source) -> Source | None:
-    """Return the script of `bash -c` as a source of its own when that is where SGLang is launched."""
+    """Return the script of `bash -c`, or another quoted launch, as a source of its own when SGLang is in it."""
     at = find_script(words)
     if at is None or has_entry(words):
         return None
     word = words[at]
-    offsets = [offset for chunk in scan_word(source.text, word.start) for offset in chunk.offsets]
-    offsets.append(word.end - 1 if source.text[word.end - 1] in "'\"" else word.end)
-    quote = source.text[word.start] if source.text[word.start] in "'\"" else ""
-    return Source(word.value, lambda at: source.place(offsets[at]), (*source.quotes, quote))
+    head = _SCRIPT_HEAD.match(source.text, word.start)
+    skipped = head.end() - word.start if head else 0
+    chunks = [chunk for chunk in scan_word(source.text, word.start) if chunk.value]
+    offsets = [offset for chunk in chunks for offset in chunk.offsets]
+    offsets.append(find_text_end(source.text, chunks[-1]))
+    opening = source.text[word.start + skipped : word.start + skipped + 1]
+    quotes = (*source.quotes, opening if opening in {"'", '"'} else "")
+    return Source(word.value[skipped:], lambda at: source.place(offsets[at + skipped]), quotes)
+
+
+def find_text_end(text: str, last: Chunk) -> int:
+    """Return where the last characters of a word end, in front of the quote that closes them."""
+    is_single = text[last.offsets.start - 1 : last.offsets.start] == "'" == text[last.end - 1]
+    return last.offsets.stop if is_single else last.end
 
 
 def add_outside(command: Command, segments: Sequence[Segment], chosen: Segment, source: Source) -> Command:
-    """Put the words around `bash -c` in front of what was found inside its script."""
-    script = find_script(chosen) or 0
-    outside = sort_words(chosen[:script])
-    env = [*exported(segments, source.text), *outside.env]
+    """Put the words around a script in front of what was found inside it."""
+    outside = chosen[: find_script(chosen) or 0]
+    prefix = read_prefix(outside)
+    image = find_image(outside, prefix.length)
+    env = [*exported(segments, source.text), *prefix.env]
+    env += read_container_env(outside[prefix.length : image]) if image is not None else read_option_env(outside)
     moved = tuple(move_assignment(item, source) for item in env)
-    wrapper = tuple(move_word(word, source.place) for word in outside.wrapper)
+    wrapper = tuple(move_word(word, source.place) for word in outside[prefix.length :])
     layout = command.layout
-    if outside.image is not None:
-        layout = layout._replace(env=EnvPlace("docker", source.place(outside.image)))
+    if image is not None:
+        layout = layout._replace(env=EnvPlace("docker", source.place(outside[image].start)))
     return command._replace(env=moved + command.env, wrapper=wrapper + command.wrapper, layout=layout)
 
 
@@ -165,7 +169,10 @@ def exported(segments: Sequence[Segment], text: str) -> Iterator[Assignment]:
     """Yield the variables of `export NAME=value` lines; removing one removes its line."""
     for segment in segments:
         first, *rest = segment
-        if first.value != "export" or not rest:
+        if first.value.startswith(UNIT_KEY):
+            start = first.start + len(UNIT_KEY)
+            rest = [Word(first.value[len(UNIT_KEY) :], start, first.end), *rest]
+        elif first.value != "export" or not rest:
             continue
         for word in rest:
             assignment = read_assignment(word, word)
@@ -178,55 +185,29 @@ def exported(segments: Sequence[Segment], text: str) -> Iterator[Assignment]:
 
 def sort_words(words: tuple[Word, ...]) -> Parts:
     """Sort the words of the launching command into environment, wrapper, entry point and arguments."""
-    env, start, unset = read_prefix(words)
+    prefix = read_prefix(words)
+    env, start, unset = prefix.env, prefix.length, prefix.unset
     wrapper_start, image = start, find_image(words, start)
     if image is not None:
-        inner_env, after, inner_unset = read_prefix(words[image + 1 :])
-        env += (*read_container_env(words[start:image]), *inner_env)
-        unset, start = unset + inner_unset, image + 1 + after
-    parts = Parts(env, (), (), (), unset, needs_separator=False, program=None, image=None)
-    parts = parts._replace(image=None if image is None else words[image].start)
+        inner = read_prefix(words[image + 1 :])
+        env += (*read_container_env(words[start:image]), *inner.env)
+        unset, start = unset + inner.unset, image + 1 + inner.length
     entry = find_entry(words)
+    place = find_env_place(words, entry[0] if entry else None)
+    place = place if image is None else EnvPlace("docker", words[image].start)
+    parts = Parts(env, (), (), (), unset, needs_separator=False, program=None, place=place)
     if entry is None:
         return read_unknown(words, wrapper_start, start, parts)
-    late_env, late_unset = read_late_prefix(words[start : entry[0]])
+    late = read_late_prefix(words[start : entry[0]])
+    options = () if image is not None else tuple(read_option_env(words[start : entry[0]]))
     return parts._replace(
-        env=env + late_env,
+        env=env + options + late.env,
         wrapper=words[wrapper_start : entry[0]],
         entry=words[slice(*entry)],
         arguments=words[entry[1] :],
-        unset=unset + late_unset,
+        unset=unset + late.unset,
         program=words[entry[0]].start,
     )
-
-
-def read_prefix(words: Sequence[Word]) -> tuple[tuple[Assignment, ...], int, tuple[str, ...]]:
-    """Read leading `A=1 sudo -E env -u B C=2`: assignments, how many words they are, and the names unset."""
-    env: list[Assignment] = []
-    unset: list[str] = []
-    at, program = 0, ""
-    while at < len(words):
-        assignment = read_assignment(words[at], words[at])
-        if assignment:
-            env.append(assignment)
-        elif words[at].value.rpartition("/")[2] in {"env", "sudo", "exec"}:
-            program = words[at].value.rpartition("/")[2]
-        elif program == "env" and words[at].value in {"-u", "--unset"} and at + 1 < len(words):
-            at += 1
-            unset.append(words[at].value)
-        elif not (program and words[at].value.startswith("-")):
-            break
-        at += 1
-    return tuple(env), at, tuple(unset)
-
-
-def read_late_prefix(words: Sequence[Word]) -> tuple[tuple[Assignment, ...], tuple[str, ...]]:
-    """Read what an `env` behind other wrappers (`srun ... env A=1 python`) sets and unsets."""
-    for at, word in enumerate(words):
-        if word.value.rpartition("/")[2] in {"env", "sudo"}:
-            env, _, unset = read_prefix(words[at:])
-            return env, unset
-    return (), ()
 
 
 def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts: Parts) -> Parts:
@@ -245,11 +226,10 @@ def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts:
 def build_command(parts: Parts, words: tuple[Word, ...], source: Source, outer: str) -> Command:
     """Translate the parts into places of the outer text and work out where new pieces go."""
     place = source.place
-    env_at = find_env_place(words) if parts.image is None else parts.image
     layout = Layout(
         style="shell",
         quotes=source.quotes,
-        env=EnvPlace("prefix" if parts.image is None else "docker", place(env_at)),
+        env=parts.place._replace(at=place(parts.place.at)),
         wrap_at=None if parts.program is None else place(parts.program),
         flags_at=place(words[-1].end),
         needs_separator=parts.needs_separator,
@@ -264,12 +244,6 @@ def build_command(parts: Parts, words: tuple[Word, ...], source: Source, outer: 
         layout=layout,
         notes=(),
     )
-
-
-def find_env_place(words: Sequence[Word]) -> int:
-    """Return where a new `NAME=value` goes: behind the present ones, and behind sudo, which would drop it."""
-    _, at, _ = read_prefix(words)
-    return words[min(at, len(words) - 1)].start
 
 
 def move_word(word: Word, place: Callable[[int], int]) -> Word:

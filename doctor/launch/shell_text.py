@@ -14,11 +14,15 @@ from doctor.errors import DoctorError
 
 # A redirection with its file descriptor, then the operators that end a simple command.
 _OPERATOR = re.compile(r"\d?>>|\d?>\||\d?>&\d?|\d?<&\d?|&>>?|\d?>|<<<|<<-?|\d?<|&&|\|\||\|&|;;|[|&;()]")
-_BLANK = re.compile(r"(?:[^\S\n]|\\\r?\n)+")
+# A continuation ends in a backslash, that of PowerShell in a backquote, that of cmd in a caret; a backslash at the
+# very end continues what was not pasted.
+_BLANK = re.compile(r"(?:[^\S\n]|[\\`^]\r?\n|\\\Z)+")
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;()<>]+")
 _BRACKET = re.compile(r"[(){}]")
 # `<model>` in a command from a documentation page; a shell would read it as two redirections.
 _PLACEHOLDER = re.compile(r"<[A-Za-z](?:[\w ./-]{0,60}\w)?>")
+# `C:\models\x`: whoever types it means the backslashes.
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:\\[^\s'\"$`^|&;<>]*")
 # What a backslash escapes inside double quotes; before anything else it is an ordinary character.
 _ESCAPED = frozenset('"\\$`\n')
 
@@ -64,6 +68,9 @@ def scan_token(text: str, at: int) -> Token:
     operator = _OPERATOR.match(text, at)
     if operator and not _PLACEHOLDER.match(text, at):
         return Token("operator", operator[0], at, operator.end())
+    windows = _WINDOWS_PATH.match(text, at)
+    if windows:
+        return Token("word", windows[0], at, windows.end())
     chunks = list(scan_word(text, at))
     return Token("word", "".join(chunk.value for chunk in chunks), at, chunks[-1].end)
 

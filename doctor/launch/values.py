@@ -11,6 +11,9 @@ from doctor.launch.uses import FlagUse
 
 # `human_readable_int` of srt/utils/common.py (0.5.12): SI suffixes may have decimals, IEC ones not.
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T)|(\d+)(Ki|Mi|Gi|Ti)")
+# A word of JSON without its quotes.
+_BARE_WORD = re.compile(r"(?<=[{,:\[ ])[A-Za-z_][\w./-]*(?=[ ,:}\]])")
+_JSON_WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _SCALES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -85,3 +88,16 @@ def read_human(word: str) -> int:
         return int(word)
     number, suffix = (found[1], found[2]) if found[2] else (found[3], found[4])
     return int(float(number) * _SCALES[suffix])
+
+
+def repair_json(word: str) -> str | None:
+    """Return JSON whose quotes the shell took away, or that has Python's, as JSON again; None when it stays none."""
+    import json
+
+    text = word.replace("'", '"')
+    text = _BARE_WORD.sub(lambda found: _JSON_WORDS.get(found[0], f'"{found[0]}"'), text)
+    try:
+        json.loads(text)
+    except ValueError:
+        return None
+    return text

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from doctor.errors import DoctorError
+from doctor.launch.entry import find_script, is_script
 from doctor.launch.model import Assignment, Command, EnvPlace, Word
-from doctor.launch.shell_command import Source, build_command, find_script, read_shell, sort_words
+from doctor.launch.shell_command import Source, build_command, read_shell, sort_words
 from doctor.launch.shell_text import scan_tokens
 from doctor.launch.yaml_text import (
     Line,
@@ -18,35 +19,72 @@ from doctor.launch.yaml_text import (
     read_flow,
     read_node,
     read_scalar,
+    split_items,
     split_lines,
 )
 
 # In the order in which their words come together; compose has the first two, Kubernetes the last two.
-_COMMAND_KEYS = ("entrypoint", "command", "args")
-_ENV_KEYS = ("environment", "env")
-_HINT = re.compile(r"(?m)^[ -]*[\"']?(?:entrypoint|command|args)[\"']? *:(?: |$)")
-_LIST = re.compile(r"\s*(?:CMD|ENTRYPOINT)?\s*\[\s*[\"']")
+_COMMAND_KEYS = ("entrypoint", "command", "args", "extraArgs")
+# Keys whose value is shell text, or a list of such lines: dstack, SkyPilot and GitHub, GitLab.
+_SCRIPT_KEYS = ("commands", "run", "script")
+_ENV_KEYS = ("environment", "env", "envs")
+_KEYS = frozenset(_COMMAND_KEYS + _SCRIPT_KEYS + _ENV_KEYS)
+_HINT = re.compile(r"(?m)^[ -]*[\"']?(?:entrypoint|command|args|extraArgs|commands|run|script)[\"']? *:(?: |\r?$)")
+# A list of quoted words: JSON, a Dockerfile's (`ENTRYPOINT` first, then `CMD`), one in a program that starts SGLang.
+_LIST = re.compile(r"\s*(?=\[\s*[\"'])")
+_DOCKERFILE = re.compile(r"(?m)^[ \t]*(ENTRYPOINT|CMD)[ \t]*(?=\[\s*[\"'])")
+_JSON_ARGS = re.compile(r"\"args\"\s{0,20}:\s{0,20}(?=\[)")
+_QUOTED_ENTRY = re.compile(
+    r"[\"'](?:[^\s\"']{0,200}/)?(?:sglang\.launch_server|sglang_router\.launch_server|dynamo\.sglang|launch_server\.py"
+    r"|sglang[\"']\s{0,20},\s{0,20}[\"']serve)[\"']"
+)
 
 
 def looks_like_yaml(text: str) -> bool:
-    """Tell whether the text has a key that holds a command, or is a list of quoted words."""
-    return _HINT.search(text) is not None or _LIST.match(text) is not None
+    """Tell whether the text has a key that holds a command, or a list of quoted words that is one."""
+    return _HINT.search(text) is not None or bool(find_lists(text))
+
+
+def find_lists(text: str) -> list[int]:
+    """Return where the lists of words begin that make up the command, none when it is written otherwise."""
+    docker = {found[1]: found.end() for found in _DOCKERFILE.finditer(text)}
+    if docker:
+        return [docker[key] for key in ("ENTRYPOINT", "CMD") if key in docker]
+    plain = _LIST.match(text)
+    entry = _QUOTED_ENTRY.search(text)
+    start = plain.end() if plain else text.rfind("[", 0, entry.start()) if entry else -1
+    args = _JSON_ARGS.search(text)
+    return [start, *([args.end()] if args else [])] if start >= 0 else []
+
+
+def read_lists(text: str, starts: Sequence[int]) -> Command:
+    """Parse lists of quoted words; what is not quoted in them is an expression of the program they stand in."""
+    nodes = [read_flow(text, start, Node("command", 0, "flow", (), "", 0, ())) for start in starts]
+    nodes = [node._replace(scalars=tuple(map(mark_expression, node.scalars))) for node in nodes if node.scalars]
+    if not any(mentions_sglang(node) or has_flags(node) for node in nodes):
+        raise no_command()
+    scalars = nodes[0].scalars
+    has_env = scalars[0].value == "env" and len(scalars) > 1
+    place = EnvPlace("words", scalars[has_env].start, header="" if has_env else "env")
+    return read_nodes(text, nodes, place)
+
+
+def mark_expression(item: Scalar) -> Scalar:
+    """Return an unquoted item as a value that is not known, in the form of a shell's."""
+    return item._replace(value=f"${{{item.value}}}") if item.quotes == ("y",) else item
 
 
 def read_yaml(text: str) -> Command:
     """Parse the command of the first service or container that launches SGLang."""
-    if not _HINT.search(text):
-        node = read_flow(text, text.index("["), Node("command", 0, "flow", (), "", 0, ()))
-        if not (mentions_sglang(node) or has_flags(node)):
-            raise no_command()
-        has_env = node.scalars[0].value == "env" and len(node.scalars) > 1
-        place = EnvPlace("words", node.scalars[has_env].start, header="" if has_env else "env")
-        return read_nodes(text, [node], place)
+    starts = [] if _HINT.search(text) else find_lists(text)
+    if starts:
+        return read_lists(text, starts)
     lines = split_lines(text)
     services = list(read_services(text, lines))
     for is_wanted in (mentions_sglang, has_flags):
         for nodes in services:
             commands = [nodes[name] for name in _COMMAND_KEYS if name in nodes and nodes[name].scalars]
+            commands = commands or [pick_script(nodes[name]) for name in _SCRIPT_KEYS if name in nodes]
             if any(is_wanted(node) for node in commands):
                 return read_service(text, commands, nodes)
     raise no_command()
@@ -72,7 +110,7 @@ def no_command() -> DoctorError:
 def is_command_key(line: Line) -> bool:
     """Tell whether a line has one of the keys that hold commands."""
     key = match_key(line)
-    return key is not None and key.name in _COMMAND_KEYS
+    return key is not None and key.name in _COMMAND_KEYS + _SCRIPT_KEYS
 
 
 def has_flags(node: Node) -> bool:
@@ -83,6 +121,12 @@ def has_flags(node: Node) -> bool:
 def mentions_sglang(node: Node) -> bool:
     """Tell whether a command is SGLang's: by its name, or by a flag that names a model."""
     return any("sglang" in item.value or "--model" in item.value for item in node.scalars)
+
+
+def pick_script(node: Node) -> Node:
+    """Return the node with the one of its shell lines that launches SGLang, as far as there is one."""
+    found = next((item for item in node.scalars if is_script(item.value)), None)
+    return node if found is None else node._replace(kind="scalar", scalars=(found,))
 
 
 def read_siblings(text: str, lines: Sequence[Line], at: int) -> tuple[dict[str, Node], int]:
@@ -98,7 +142,7 @@ def read_siblings(text: str, lines: Sequence[Line], at: int) -> tuple[dict[str, 
         if number > at and (not is_inside(line, column) or is_item_start(line, column)):
             break
         key = match_key(line)
-        if key and key.column == column and key.name in _COMMAND_KEYS + _ENV_KEYS and key.name not in nodes:
+        if key and key.column == column and key.name in _KEYS and key.name not in nodes:
             nodes[key.name] = read_node(text, lines, number)
         last = number
     return nodes, last
@@ -117,13 +161,13 @@ def is_item_start(line: Line, column: int) -> bool:
 def read_service(text: str, commands: Sequence[Node], nodes: dict[str, Node]) -> Command:
     """Parse the command of one service or container, with the environment next to it."""
     env = next((nodes[name] for name in _ENV_KEYS if name in nodes), None)
-    kubernetes = "args" in nodes or "env" in nodes or re.search(r"(?m)^ *containers:", text) is not None
+    kubernetes = bool(nodes.keys() & {"args", "extraArgs", "env"}) or re.search(r"(?m)^ *containers:", text) is not None
     indent = " " * commands[-1].column
     if env is None or env.kind in {"empty", "scalar", "flow"}:
         header = f"\n{indent}{'env' if kubernetes else 'environment'}:"
         place = EnvPlace("named" if kubernetes else "map", line_end(text, commands[-1].end), indent + "  ", header)
         return read_nodes(text, commands, place)
-    style = "map" if env.kind == "map" else "named" if env.key == "env" else "list"
+    style = "map" if env.kind == "map" else "named" if is_named(env) else "list"
     place = EnvPlace(style, env.end, env.indent)  # type: ignore[arg-type]  # three of the literals
     command = read_nodes(text, commands, place)
     return command._replace(env=(*read_environment(text, env), *command.env))
@@ -192,10 +236,15 @@ def read_environment(text: str, node: Node) -> Iterator[Assignment]:
     """Yield the variables of an `environment:` map or list, or of a Kubernetes `env:` list."""
     if node.kind == "map":
         yield from (found for line in node.lines if (found := read_map_line(text, line)))
-    elif node.key == "environment":
-        yield from (found for item in node.scalars if (found := read_pair(text, item)))
-    else:
+    elif is_named(node):
         yield from read_named(text, node)
+    else:
+        yield from (found for item in node.scalars if (found := read_pair(text, item)))
+
+
+def is_named(node: Node) -> bool:
+    """Tell a Kubernetes list of `- name: NAME` items from a list of `NAME=value`."""
+    return any(match_key(line) is not None for line in node.lines)
 
 
 def read_map_line(text: str, line: Line) -> Assignment | None:
@@ -220,13 +269,7 @@ def read_pair(text: str, item: Scalar) -> Assignment | None:
 
 def read_named(text: str, node: Node) -> Iterator[Assignment]:
     """Yield the variables of `- name: NAME` items; those without a `value:` get theirs from elsewhere."""
-    items: list[list[Line]] = []
-    for line in node.lines:
-        if line.text.startswith(f"{node.indent}- "):
-            items.append([])
-        if items:
-            items[-1].append(line)
-    for lines in items:
+    for lines in split_items(node.lines, node.indent):
         found = read_named_item(text, lines)
         if found:
             yield found
@@ -234,7 +277,9 @@ def read_named(text: str, node: Node) -> Iterator[Assignment]:
 
 def read_named_item(text: str, lines: Sequence[Line]) -> Assignment | None:
     """Read one `- name: NAME` item; where there is no `value:`, all of it would be replaced."""
-    ends = {key.name: (key.rest, line.end) for line in lines if (key := match_key(line))}
+    column = column_of(lines[0])
+    keys = ((match_key(line), line.end) for line in lines)
+    ends = {key.name: (key.rest, end) for key, end in keys if key and key.column == column}
     name = ends.get("name", ("", 0))[0].strip("\"' ")
     rest, line_stop = ends.get("value", ("", 0))
     start, end = lines[0].start, min(lines[-1].end + 1, len(text))

@@ -123,8 +123,7 @@ def read_flow(text: str, start: int, node: Node) -> Node:
     scalars: list[Scalar] = []
     at = start + 1
     while True:
-        while text[at : at + 1] in {" ", "\t", "\n", "\r", ","}:
-            at += 1
+        at = skip_blanks(text, at)
         if text[at : at + 1] == "]":
             return node._replace(scalars=tuple(scalars), end=at + 1)
         if at >= len(text):
@@ -133,6 +132,12 @@ def read_flow(text: str, start: int, node: Node) -> Node:
         scalar = read_scalar(text, at, stops=",]\n")
         scalars.append(scalar)
         at = scalar.end
+
+
+def skip_blanks(text: str, at: int) -> int:
+    """Return the offset of the next item of a flow list: behind blanks, commas and comments."""
+    found = re.compile(r"(?:[\s,]|#[^\n]*)*").match(text, at)
+    return found.end() if found else at
 
 
 def read_scalar(text: str, at: int, stops: str) -> Scalar:
@@ -211,22 +216,45 @@ def read_children(text: str, node: Node) -> Node:
     first = filled[0].text
     indent = first[: len(first) - len(first.lstrip(" "))]
     node = node._replace(indent=indent, end=filled[-1].end)
-    if not first.lstrip(" ").startswith("-"):
-        return node._replace(kind="map")
+    if not first.lstrip(" ").startswith("- "):
+        return read_plain(node, filled) if match_key(filled[0]) is None else node._replace(kind="map")
     return node._replace(kind="list", scalars=tuple(read_items(text, filled, indent)))
+
+
+def read_plain(node: Node, lines: Sequence[Line]) -> Node:
+    """Read a plain scalar that begins on the line below its key."""
+    scalar = join_lines([strip_line(line) for line in lines], " ")
+    return node._replace(kind="scalar", scalars=(scalar._replace(quotes=("y",)),), indent="")
+
+
+def split_items(lines: Sequence[Line], indent: str) -> list[list[Line]]:
+    """Return the lines of each item of a block list."""
+    items: list[list[Line]] = []
+    for line in lines:
+        if line.text.startswith(f"{indent}- "):
+            items.append([])
+        if items:
+            items[-1].append(line)
+    return items
 
 
 def read_items(text: str, lines: Sequence[Line], indent: str) -> Iterator[Scalar]:
     """Yield the scalars of a block list; a `|` item is one scalar of several lines."""
-    for at, line in enumerate(lines):
-        if not line.text.startswith(f"{indent}- "):
-            continue
+    for item in split_items(lines, indent):
+        line = item[0]
         start = line.start + len(indent) + 2
         start += len(text[start : line.end]) - len(text[start : line.end].lstrip(" "))
         if _BLOCK_HEAD.match(text[start : line.end]):
-            deeper = list_below(lines, at, len(indent))
-            deeper = tuple(item for item in deeper if not item.text.startswith(f"{indent}- "))
-            node = Node("", 0, "scalar", (), "", 0, deeper)
+            node = Node("", 0, "scalar", (), "", 0, list_below(item, 0, len(indent)))
             yield from read_block(node, folded=text[start] == ">").scalars
         elif start < line.end:
-            yield read_scalar(text, start, stops="\n")
+            yield read_item(text, start, item[1:])
+
+
+def read_item(text: str, start: int, below: Sequence[Line]) -> Scalar:
+    """Read one scalar of a block list; a plain one may go on over the lines below."""
+    first = read_scalar(text, start, stops="\n")
+    if first.quotes != ("y",) or not below:
+        return first
+    lines = [Line(start, first.value), *map(strip_line, below)]
+    return join_lines(lines, " ")._replace(quotes=("y",))

@@ -6,7 +6,7 @@ from doctor.launch.command import parse_command
 from doctor.launch.conditions import does_apply, holds, parse_condition
 from doctor.launch.torch_versions import torch_of, unknown_keys
 from doctor.launch.uses import read_uses
-from doctor.launch.values import convert, read_values
+from doctor.launch.values import convert, read_values, repair_json
 
 from .helpers import NEWEST
 
@@ -95,3 +95,18 @@ def test_unknown_keys_depend_on_the_torch_version():
     keys = ["expandable_segments", "pinned_max_round_threshold_mb", "typo"]
     assert unknown_keys(keys, "2.11.0") == ["pinned_max_round_threshold_mb", "typo"]
     assert unknown_keys(keys, "2.13.0") == ["typo"]
+
+
+@pytest.mark.parametrize(
+    ("word", "repaired"),
+    [
+        ("{temperature:0.7,top_p:0.8,top_k:20}", '{"temperature":0.7,"top_p":0.8,"top_k":20}'),
+        ("{'a': True, 'b': [None, 'x y']}", '{"a": true, "b": [null, "x y"]}'),
+        ("{rope_scaling: {type: yarn, factor: 4.0}}", '{"rope_scaling": {"type": "yarn", "factor": 4.0}}'),
+        ("{a}", None),
+        ("temperature:0.7", None),
+        ("", None),
+    ],
+)
+def test_repair_json_puts_the_quotes_back(word, repaired):
+    assert repair_json(word) == repaired

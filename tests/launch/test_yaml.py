@@ -185,3 +185,71 @@ def test_apply_edits_keeps_a_plain_scalar_valid_yaml():
 def test_parse_command_refuses_yaml_without_a_launch(text):
     with pytest.raises(DoctorError):
         parse_command(text)
+
+
+OFFICIAL = """\
+services:
+  sglang:
+    entrypoint: python3 -m sglang.launch_server
+    command:
+      --model-path m
+      --port 30000
+    environment:
+      - HF_TOKEN=<secret>
+    ipc: host
+"""
+
+
+def test_apply_edits_adds_to_a_plain_scalar_below_its_key():
+    assert values(parse_command(OFFICIAL).arguments) == ["--model-path", "m", "--port", "30000"]
+    changed = OFFICIAL.replace("30000\n", "30000\n      --tp-size 4\n")
+    assert edited(OFFICIAL, flag("--tp-size", "4")) == changed
+    assert edited(OFFICIAL, flag("--port", None)) == OFFICIAL.replace("\n      --port 30000", "")
+
+
+DSTACK = """\
+type: service
+env:
+  - MODEL_ID=m
+commands:
+  - pip list
+  - python3 -m sglang.launch_server
+     --model-path $MODEL_ID
+     --port 8000
+port: 8000
+"""
+
+
+def test_apply_edits_edits_a_list_of_shell_lines():
+    command = parse_command(DSTACK)
+    assert values(command.arguments) == ["--model-path", "$MODEL_ID", "--port", "8000"]
+    assert [(item.name, item.value) for item in command.env] == [("MODEL_ID", "m")]
+    assert edited(DSTACK, flag("--port", "9")) == DSTACK.replace("--port 8000", "--port 9")
+    assert edited(DSTACK, env("A", "1")) == DSTACK.replace("=m\n", "=m\n  - A=1\n")
+
+
+SKYPILOT = """\
+envs:
+  MODEL: m
+run: |
+  conda activate sglang
+  python -m sglang.launch_server --model-path $MODEL \\
+    --host localhost
+"""
+
+
+def test_apply_edits_edits_the_script_of_a_task():
+    changed = edited(SKYPILOT, flag("--tp-size", "4"), env("A", "1"))
+    assert changed == SKYPILOT.replace("localhost", "localhost \\\n    --tp-size 4").replace(
+        "m\nrun", 'm\n  A: "1"\nrun'
+    )
+
+
+def test_parse_command_reads_variables_that_come_from_a_secret():
+    text = KUBERNETES.replace("{name: x}", "\n          name: secret\n          key: token")
+    assert [(item.name, item.value) for item in parse_command(text).env] == [("A", "1"), ("B", None)]
+
+
+def test_apply_edits_edits_the_arguments_of_a_chart():
+    text = 'engine:\n  extraArgs:\n    - --model-path\n    - m\n    - --tp\n    - "2"\n'
+    assert edited(text, flag("--tp-size", "4")) == text.replace('"2"', '"4"')

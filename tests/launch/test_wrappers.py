@@ -1,0 +1,215 @@
+"""Launch commands inside other programs' words: quoted scripts, remote shells, unit files, lists of words."""
+
+from __future__ import annotations
+
+import pytest
+
+from doctor.errors import DoctorError
+from doctor.launch.check import check_command
+from doctor.launch.command import parse_command
+from doctor.launch.render import apply_edits
+
+from .helpers import NEWEST, edited, env, flag
+
+RUN = "python3 -m sglang.launch_server --model-path m --tp 2"
+
+
+def arguments(text):
+    return [word.value for word in parse_command(text).arguments]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tmux new-session -d -s sgl '\ncd /x\n{run} \\\n  > log 2>&1\n'",
+        "tmux send-keys -t sgl 'cd /x && source v/bin/activate && {run}' Enter",
+        "screen -dmS sgl bash -c '{run}; exec bash'",
+        'ssh node1 "cd /x && {run}"',
+        "ssh node1 \"docker exec c bash -c '{run}'\"",
+        'sbatch -N 1 --wrap="{run}"',
+        'env -S "A=0 {run}"',
+        'sudo -u llm -H bash -lc "cd ~ && {run}"',
+        'wsl -d Ubuntu -- bash -lc "{run}"',
+        'docker run --entrypoint /bin/bash img -c "{run}"',
+        'CMD="{run}"\neval "$CMD"',
+        'cmd = "{run}"\nsubprocess.Popen(cmd, shell=True)',
+        'process = execute_shell_command(\n    f"""\n{run}\n"""\n)',
+        'process, port = launch_server_cmd(\n    "{run}"\n)',
+    ],
+)
+def test_parse_command_looks_into_quoted_words(text):
+    whole = text.format(run=RUN)
+    assert arguments(whole) == ["--model-path", "m", "--tp", "2"]
+    changed = edited(whole, flag("--tp-size", "4"), flag("--page-size", "16"))
+    assert changed == whole.replace("--tp 2", "--tp 4 --page-size 16")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ssh -p 22 node1 {run}", "ssh -p 22 node1 env A=1 {run}"),
+        ("ssh node1 env B=2 {run}", "ssh node1 env B=2 A=1 {run}"),
+        ("kubectl exec -it pod-0 -n llm -- {run}", "kubectl exec -it pod-0 -n llm -- env A=1 {run}"),
+        ("ray job submit --address http://h:1 -- {run}", "ray job submit --address http://h:1 -- env A=1 {run}"),
+        ("mpirun -np 2 -x B=2 {run}", "mpirun -np 2 -x B=2 env A=1 {run}"),
+        ("apptainer exec --nv x.sif {run}", "A=1 apptainer exec --nv x.sif {run}"),
+        ("exec taskset -c 0-7 {run}", "A=1 exec taskset -c 0-7 {run}"),
+        ("exec env B=2 {run}", "exec env B=2 A=1 {run}"),
+        ("time B=2 {run}", "time B=2 A=1 {run}"),
+        ("sudo -u llm {run}", "sudo -u llm A=1 {run}"),
+        ("sudo -E env B=2 {run}", "sudo -E env B=2 A=1 {run}"),
+        ("ExecStart={run}\nRestart=always", "ExecStart=/usr/bin/env A=1 {run}\nRestart=always"),
+        ("[program:sgl]\ncommand={run}", "[program:sgl]\ncommand=/usr/bin/env A=1 {run}"),
+        ("CMD {run}", "CMD A=1 {run}"),
+        ("ssh node1 'cd /x && {run}'", "ssh node1 'cd /x && A=1 {run}'"),
+    ],
+)
+def test_apply_edits_sets_a_variable_where_it_reaches_the_server(text, expected):
+    assert edited(text.format(run=RUN), env("A", "1")) == expected.format(run=RUN)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kubectl run s --image=i --env=A=1 -- {run}", [("A", "1")]),
+        ("apptainer exec --env A=1 --env=B=2 x.sif {run}", [("A", "1"), ("B", "2")]),
+        ("mpirun -x A=1 -x PATH {run}", [("A", "1")]),
+        ("time A=1 {run}", [("A", "1")]),
+        ('Environment="A=1"\nEnvironment=B=2 C=3\nExecStart={run}', [("A", "1"), ("B", "2"), ("C", "3")]),
+        ("sudo -u llm A=1 {run}", [("A", "1")]),
+    ],
+)
+def test_parse_command_reads_the_variables_of_a_wrapper(text, expected):
+    command = parse_command(text.format(run=RUN))
+    assert [(item.name, item.value) for item in command.env] == expected
+
+
+def test_apply_edits_changes_the_environment_of_a_unit_file():
+    text = f'[Service]\nEnvironment="A=1"\nEnvironment=B=2 C=3\nExecStart={RUN}\n'
+    assert edited(text, env("C", "4")) == text.replace("C=3", "C=4")
+    assert edited(text, env("A", None, "1")) == text.replace('Environment="A=1"\n', "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'cmd = [\n  sys.executable,\n  "-m", "sglang.launch_server",\n  "--model-path", model,\n  "--tp", "2",  # two\n]',
+            ["--model-path", "${model}", "--tp", "2"],
+        ),
+        (
+            'subprocess.Popen(["python", "-m", "sglang.launch_server", "--model-path", m, "--tp", str(n)])',
+            ["--model-path", "${m}", "--tp", "${str(n)}"],
+        ),
+        ('FROM x\nCMD ["sglang", "serve", "--model-path", "m"]', ["--model-path", "m"]),
+        (
+            'ENTRYPOINT ["python3", "-m", "sglang.launch_server"]\nCMD ["--model-path", "m"]',
+            ["--model-path", "m"],
+        ),
+        (
+            '{"command": ["python3", "-m", "sglang.launch_server"], "args": ["--model-path", "m"]}',
+            ["--model-path", "m"],
+        ),
+    ],
+)
+def test_parse_command_reads_lists_of_words(text, expected):
+    assert arguments(text) == expected
+    assert apply_edits(parse_command(text), (), None) == text
+
+
+def test_check_command_leaves_expressions_of_a_program_alone():
+    text = 'cmd = ["python", "-m", "sglang.launch_server", "--model-path", model, "--tp", str(size)]'
+    assert check_command(parse_command(text), NEWEST) == ()
+
+
+def test_apply_edits_adds_to_the_list_in_a_program():
+    text = 'run([\n  "python", "-m", "sglang.launch_server",\n  "--model-path", path,\n])'
+    assert edited(text, flag("--tp-size", "4")) == text.replace("path,", 'path, "--tp-size", "4",')
+
+
+@pytest.mark.parametrize("mark", ["`", "^", "\\"])
+def test_apply_edits_keeps_the_continuation_of_other_shells(mark):
+    text = f"python -m sglang.launch_server {mark}\n  --model-path C:\\models\\Qwen {mark}\n  --tp 2"
+    assert arguments(text) == ["--model-path", "C:\\models\\Qwen", "--tp", "2"]
+    assert edited(text, flag("--page-size", "16")) == f"{text} {mark}\n  --page-size 16"
+
+
+def test_parse_command_reads_a_windows_interpreter():
+    command = parse_command(r"C:\v\Scripts\python.exe -m sglang.launch_server --model-path m")
+    assert [word.value for word in command.entry] == [r"C:\v\Scripts\python.exe", "-m", "sglang.launch_server"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ("sglang serve m \\\n  # --tp 4 \\\n  --tp 2", "sglang serve m \\\n  --tp 2"),
+        ("sglang serve m \\\n\n  --tp 2", "sglang serve m \\\n  --tp 2"),
+        ("sglang serve m\n  --tp 2\n  --port 1", "sglang serve m \\\n  --tp 2 \\\n  --port 1"),
+        ("sglang serve m \\ # the model\n  --tp 2", "sglang serve m \\\n  --tp 2"),
+        ("sglang serve m `\n  --tp 2\n  --port 1", "sglang serve m `\n  --tp 2 `\n  --port 1"),
+    ],
+)
+def test_parse_command_joins_lines_that_a_shell_would_not(text, mended):
+    command = parse_command(text)
+    assert command.text == mended
+    assert len(command.notes) == 1
+    assert parse_command(mended).notes == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sglang serve m --tp 2 # two\n# done",
+        "ARGS=(\n  --model-path m\n  --tp 2 # two\n)\nsglang serve m",
+        "--model-path m\n--tp 2",
+        "commands:\n  - sglang serve m\n    --tp 2",
+        "sglang serve m --tp 2 \\",
+    ],
+)
+def test_parse_command_leaves_whole_lines_alone(text):
+    command = parse_command(text)
+    assert (command.text, command.notes) == (text, ())
+
+
+def test_parse_command_says_that_it_reads_one_command_of_several():
+    command = parse_command(f"# prefill\n{RUN}\n# decode\n{RUN} --port 2")
+    assert command.notes == ("only the first of 2 launch commands is read",)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "meant"),
+    [
+        (f"`{RUN}`", RUN),
+        (f"- `{RUN}`\n", RUN),
+        (f"(base) ➜  ~ {RUN}", RUN),
+        (f"❯ {RUN}", RUN),
+    ],
+)
+def test_parse_command_undoes_markdown_and_prompts(pasted, meant):
+    assert parse_command(pasted).text == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("python -m sglang_router.launch_router --prefill http://a:1", "launch_router is no server"),
+        ("python3 -m sglang.bench_serving --backend sglang", "bench_serving is no server"),
+        ('import sglang as sgl\nllm = sgl.Engine(model_path="m", tp_size=2)', "no SGLang launch command"),
+        ("python3 -c \"run_server(prepare_server_args(['--model-path', 'm']))\"", "no SGLang launch command"),
+        ("engine: {args: [--x, y]}", "no SGLang launch command"),
+        ("`$(python3 -m sglang.launch_server --model-path m)`", "no SGLang launch command"),
+    ],
+)
+def test_parse_command_refuses_what_is_no_launch(text, message):
+    with pytest.raises(DoctorError, match=message):
+        parse_command(text)
+
+
+def test_parse_command_reads_the_server_beside_a_router():
+    assert arguments(f"python -m sglang_router.launch_router --prefill a\n{RUN}") == ["--model-path", "m", "--tp", "2"]
+
+
+@pytest.mark.parametrize("program", ["dynamo.sglang", "sglang.bench_one_batch", "sglang.bench_offline_throughput"])
+def test_check_command_leaves_flags_of_other_programs_alone(program):
+    command = parse_command(f"python3 -m {program} --model-path m --endpoint a --batch 3 --tp-size x")
+    assert [problem.flag for problem in check_command(command, NEWEST)] == ["--tp-size"]
