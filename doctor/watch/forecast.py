@@ -36,6 +36,16 @@ class Forecast(NamedTuple):
         need = f"the offload needs {self.needed / GIB:.0f} GiB, {self.available / GIB:.0f} available"
         return need if self.stops_at is None else f"{need}: stops at layer {self.stops_at} of {self.total}"
 
+    def tell_end(self, available: int, reserve: int, done: int) -> str:
+        """Say that the next layers will not fit, "" while there is room; `done` layers are in place.
+
+        A layer early: pinned memory is taken inside one call of the driver, which no signal interrupts, and the line
+        about a layer is read when the next one is on its way.
+        """
+        if self.stops_at is None or available - 2 * self.each >= reserve:
+            return ""
+        return f"{available / GIB:.1f} GiB are left after layer {done} and a layer takes {self.each / GIB:.1f} GiB"
+
 
 def count_layers(arguments: Mapping[str, Any], layers: int) -> int:
     """Count the layers of grouped offload: `i % group >= group - num` (utils/offloader.py, 0.5.2 to 0.5.23)."""

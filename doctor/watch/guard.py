@@ -54,10 +54,18 @@ class Guard(threading.Thread):
             self.samples.append(read_memory(time.monotonic(), self._cgroup))
             if not self.curve or self.memory.time - self.curve[-1].time >= 1.0:
                 self.curve.append(self.memory)
-            reason = must_act(self.samples, self.reserve) if self._armed and self.reserve else ""
-            if reason:
-                self._armed = False
-                self._halt(reason)
+            if reason := must_act(self.samples, self.reserve):
+                self.act(reason)
+
+    def look(self) -> int:
+        """Give the bytes available at this moment."""
+        return read_memory(time.monotonic(), self._cgroup).available
+
+    def act(self, reason: str) -> None:
+        """Halt the server once, unless the guard is off."""
+        if self._armed and self.reserve:
+            self._armed = False
+            self._halt(reason)
 
     def _follow(self, now: float) -> None:
         """Look for the cgroup of the server's main process, while it has one."""

@@ -36,6 +36,14 @@ Imports from a cold network disk took minutes in threads; peers may start minute
 line; captures with torch.compile print per batch size; SGLang itself gives its warm-up 120 s.
 """
 
+DETOUR_SECONDS = 31.0
+"""SGLang's warm-up request comes 1 s after the HTTP server is up, and again after every failure (0.4.6 to 0.5.23).
+
+The rule that names the proxy (NET006) wants a `/health` answered with 503 at least 30 s after it was up.
+"""
+_LINE_SECONDS = 1.0
+"""After that answer its line is in the log for the rules, and is not taken for progress."""
+
 COMPILERS = ("nvcc", "ninja", "cicc", "ptxas", "cudafe++", "cc1plus", "c++", "g++", "gcc", "clang", "hipcc", "ld")
 
 
@@ -49,7 +57,8 @@ class Activity(NamedTuple):
 class View(NamedTuple):
     """A snapshot: `stopped` since when each stopped process is, `clients` connections to the server's port.
 
-    `memory` is why the host guard halted the server, "" when it did not.
+    `memory` is why the host guard halted the server, "" when it did not; `proxy` names the variable whose proxy gets
+    the server's requests to itself.
     """
 
     now: float
@@ -61,6 +70,7 @@ class View(NamedTuple):
     clients: int | None
     running: int
     memory: str = ""
+    proxy: str = ""
 
 
 def find_fault(view: View, settings: Settings) -> Fault | None:
@@ -71,6 +81,7 @@ def find_fault(view: View, settings: Settings) -> Fault | None:
         or _find_stopped(view)
         or _find_port_clash(view)
         or _find_failed_check(view)
+        or _find_detour(view)
         or _find_silence(view, settings)
         or _find_stall(view, settings)
     )
@@ -130,6 +141,23 @@ def _find_failed_check(view: View) -> Fault | None:
     if check.state != "failed" or view.state != states.STARTING:
         return None
     return Fault(check.kind, check.words, view.now)
+
+
+def is_detoured(view: View) -> bool:
+    """Tell whether the warm-up request has gone to a proxy and not come back: nothing has reached the server."""
+    run = view.run
+    waiting = view.state == states.STARTING and run.listening is not None and not run.arrived
+    return bool(view.proxy) and waiting and view.now - (run.listening or 0.0) >= DETOUR_SECONDS
+
+
+def _find_detour(view: View) -> Fault | None:
+    health = view.run.health
+    if not is_detoured(view) or health is None or view.now - health.time < _LINE_SECONDS:
+        return None
+    words = (
+        f"the server listens for {DETOUR_SECONDS:.0f} s, and its request to itself went to the proxy in {view.proxy}"
+    )
+    return Fault("silent-start", words, view.now)
 
 
 def _find_silence(view: View, settings: Settings) -> Fault | None:

@@ -70,6 +70,7 @@ class Run(NamedTuple):
     `code` is the return code of the process that was started, `exited` when it ended. `batches` is the number of batch
     lines when the last change was seen at `last_batch`; `output` bytes and `last_output` likewise. `most_memory` is the
     largest resident size of one process, in bytes; `own` until when batches may be due to the doctor's own requests.
+    The HTTP server runs since `listening`; `arrived`: a connection to it, or output, was seen after that.
     """
 
     number: int
@@ -94,6 +95,8 @@ class Run(NamedTuple):
     deaths: tuple[Death, ...] = ()
     answered: bool = False
     own: float = 0.0
+    listening: float | None = None
+    arrived: bool = False
     pid: int = 0
     most_memory: int = 0
 

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor.watch import evidence, forecast
+from doctor.watch import evidence, forecast, gpu
 from doctor.watch.findings import join, list_facts
 from doctor.watch.forecast import Forecast, Step
-from doctor.watch.gpu import GpuWatch
 from doctor.watch.guard import Guard
 from doctor.watch.host import GIB
 from doctor.watch.journal import Journal
 from doctor.watch.kernel import read_kernel_log
-from doctor.watch.launch import Launch, find_address, mend
+from doctor.watch.launch import Launch, find_address, find_proxy, mend
 from doctor.watch.live import Live
 from doctor.watch.liveness import Activity
 from doctor.watch.memory_fixes import suggest_fixes
@@ -74,7 +73,7 @@ class Server:
         self._tail_size = 0
         self.live = Live(self._on_event)
         self.prober = Prober(self._on_reply)
-        self.gpus = GpuWatch()
+        self.gpus = gpu.GpuWatch()
         self.guard = Guard(settings.reserve, self._halt)
         self.guard.start()
         self.report: Report | None = None
@@ -105,7 +104,9 @@ class Server:
 
     def members(self) -> tuple[Member, ...]:
         """Look at the processes."""
-        return self._process.scan()
+        members = self._process.scan()
+        self.gpus.note(member.pid for member in members)
+        return members
 
     def poll(self) -> int | None:
         """Give the main process's return code."""
@@ -139,6 +140,11 @@ class Server:
     def clients(self) -> int | None:
         """Count connections to the server's port."""
         return count_clients(find_address(self._launch.arguments, self._known).port)
+
+    def proxy(self) -> str:
+        """Name the variable whose proxy gets the server's requests to itself."""
+        host = find_address(self._launch.arguments, self._known).host
+        return find_proxy({**self._environment, **self._launch.variables}, host)
 
     def ask(self, kind: str) -> bool:
         """Send a probe."""
@@ -190,7 +196,8 @@ class Server:
 
     def describe(self, state: str, run: Run) -> Status:
         """Take a snapshot of everything that is shown."""
-        members, memory, sample, batch = self._process.members, self.guard.memory, self.gpus.sample, self.live.batch
+        members, memory, batch = self._process.members, self.guard.memory, self.live.batch
+        gpu_used, gpu_total = self.gpus.measure()
         return Status(
             state,
             run.phase,
@@ -200,8 +207,8 @@ class Server:
             sum(member.stat.rss for member in members),
             memory.available,
             self.guard.reserve,
-            sample.used if sample else 0,
-            sample.total if sample else 0,
+            gpu_used,
+            gpu_total,
             batch.throughput,
             batch.running,
             batch.queued,
@@ -242,13 +249,16 @@ class Server:
         self._post(Message("event", event))
 
     def _predict(self, layer: int) -> None:
-        """Tell once when the offload will not fit; the guard acts when it comes true."""
-        self._steps.append(Step(layer, self.guard.memory.available))
+        """Tell once when the offload will not fit, and halt the server before it takes what is not there."""
+        available = self.guard.look()
+        self._steps.append(Step(layer, available))
         layers = forecast.read_layer_count(self._known.get("model_path"))
         found = forecast.predict(self._steps, forecast.count_layers(self._known, layers), self.guard.reserve)
         if found and found.stops_at is not None and (self.forecast is None or self.forecast.stops_at is None):
             self.say(f"forecast: {found.words}")
         self.forecast = found
+        if found and (reason := found.tell_end(available, self.guard.reserve, len(self._steps))):
+            self.guard.act(reason)
 
     def _on_reply(self, reply: Answer | Readiness) -> None:
         self._post(Message("answer" if isinstance(reply, Answer) else "readiness", reply))
@@ -275,13 +285,12 @@ class Server:
 
     def _look(self, fault: Fault) -> evidence.Scene:
         address = find_address(self._launch.arguments, self._known)
-        sample = self.gpus.sample
         return evidence.Scene(
             fault,
             self._process.members,
             b"".join(self._tail),
             self._describe_memory(),
-            "\n".join(map(str, sample.rows)) if sample else "",
+            "\n".join(gpu.describe(self.gpus.sample)),
             read_kernel_log(time.monotonic() - 3600.0),
             {**self._environment, **self._launch.variables},
             self._launch.argv[0],

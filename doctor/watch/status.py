@@ -70,13 +70,15 @@ def render_metrics(status: Status) -> str:
         "host_rss_bytes": status.rss,
         "host_available_bytes": status.available,
         "host_reserve_bytes": status.reserve,
+        "gpu_used_bytes": status.gpu_used if status.gpu_total else None,
+        "gpu_total_bytes": status.gpu_total or None,
         "running_requests": status.running,
         "queued_requests": status.queued,
         "tokens_per_second": status.throughput,
     }
     for name, value in gauges.items():
         if value is not None:
-            lines += [f"# TYPE sglang_doctor_{name} gauge", f"sglang_doctor_{name} {value:g}"]
+            lines += [f"# TYPE sglang_doctor_{name} gauge", f"sglang_doctor_{name} {value!r}"]
     return "\n".join(lines) + "\n"
 
 

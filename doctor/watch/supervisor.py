@@ -8,7 +8,7 @@ from collections.abc import Callable
 from doctor.logs.events.types import Event, PhaseMark
 from doctor.watch import states
 from doctor.watch.lifecycle import find_phase, is_announced, note_progress
-from doctor.watch.liveness import View, find_fault, is_suspect
+from doctor.watch.liveness import View, find_fault, is_detoured, is_suspect
 from doctor.watch.machine import Change, Machine
 from doctor.watch.model import Answer, Death, Fault, Readiness, Run, Settings, Stop
 from doctor.watch.policy import Decision, Past, decide
@@ -28,6 +28,9 @@ OWN_SECONDS = 1.0
 """How long after a probe of the doctor its batch lines may still come."""
 
 SUSPICION_SECONDS = 10.0
+ARRIVAL_SECONDS = 2.0
+"""Output later than this after `Uvicorn running on` shows that the warm-up got through."""
+
 IDLE_SECONDS = 30.0
 SURVIVOR_SECONDS = 5.0
 """What is left of a tree this long after its main process died is ended: SGLang's children follow it at once."""
@@ -66,7 +69,9 @@ class Supervisor:
         """Take an event of the output."""
         if isinstance(event, PhaseMark):
             marks = self.run.marks | {f"{event.phase} {event.edge}"}
-            self.run = self.run._replace(marks=marks, phase=find_phase(event, self.run.phase))
+            since = self._clock() if "warmup http" in marks else None
+            phase = find_phase(event, self.run.phase)
+            self.run = self.run._replace(marks=marks, phase=phase, listening=self.run.listening or since)
 
     def on_exit(self, pid: int, code: int | None) -> None:
         """Take the end of one process that is not the main one."""
@@ -180,6 +185,7 @@ class Supervisor:
 
     def _tick_watching(self, members: tuple[Member, ...]) -> None:
         view = self._view(members)
+        self._note_arrival(view)
         fault = find_fault(view, self._settings)
         if fault is not None:
             self.run = self.run._replace(fault=fault)
@@ -189,12 +195,23 @@ class Supervisor:
         self._ask(view)
         self._advance(view)
 
+    def _note_arrival(self, view: View) -> None:
+        """Note that something reached the HTTP server of a start: a connection, or output later than 2 s after it."""
+        run = self.run
+        if view.state == states.STARTING and run.listening is not None and not run.health_asked and not run.health:
+            arrived = run.arrived or bool(view.clients) or run.last_output > run.listening + ARRIVAL_SECONDS
+            self.run = run._replace(arrived=arrived)
+
     def _ask(self, view: View) -> None:
         """Send the probe that is due."""
         run = self.run
         if view.state == states.STARTING and is_announced(run) and run.readiness.state == "":
             if self._world.ask("ready"):
                 self.run = run._replace(readiness=Readiness("asked", view.now))
+            return
+        if is_detoured(view):
+            if not run.health_asked and self._world.ask("health"):
+                self.run = run._replace(health_asked=view.now)
             return
         last = max(run.health_asked, run.health.time if run.health else run.last_batch)
         due = view.now - last > (SUSPICION_SECONDS if is_suspect(view) else ROUTINE_SECONDS)
@@ -309,7 +326,8 @@ class Supervisor:
             members,
             self._stopped,
             self._world.activity(),
-            self._world.clients() if self.machine.state in states.UP else 0,
+            self._world.clients() if self.machine.state in states.UP or self.run.listening else 0,
             self._world.batches()[1],
             self._memory,
+            self._world.proxy() if self.run.listening and self.machine.state == states.STARTING else "",
         )

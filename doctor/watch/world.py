@@ -43,6 +43,9 @@ class World(Protocol):
     def clients(self) -> int | None:
         """Count connections to the server's port; None when that cannot be known."""
 
+    def proxy(self) -> str:
+        """Name the variable whose proxy gets the server's requests to itself, "" when none does."""
+
     def ask(self, kind: str) -> bool:
         """Send a probe, "ready" or "health"; its answer comes later. False while another is under way."""
 

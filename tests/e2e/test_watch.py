@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .real_server import take_turn
-from .watched import HANG, Watched, add_row, truncate_weights, wait_for_none
+from .real_server import find_python, take_turn
+from .watched import CPU_FLAGS, HANG, Setup, Watched, add_row, truncate_weights, wait_for_none
 
 pytestmark = pytest.mark.e2e
 quick = pytest.mark.quick
@@ -20,7 +20,7 @@ LIMIT_MIB = 1500
 @pytest.fixture
 def watched(model, tmp_path):
     with take_turn():
-        made = Watched(model, tmp_path)
+        made = Watched(Setup(str(find_python()), CPU_FLAGS), model, tmp_path)
         yield made
         made.clean_up()
     made.assert_nothing_left()
@@ -147,7 +147,7 @@ def test_sigterm_during_load(watched):
 
 def test_killed_doctor(watched):
     watched.start(*NEVER).wait_until_ready()
-    watched.doctor.kill()
+    watched.running.kill()
     begin = time.monotonic()
     assert not wait_for_none(watched.mark, 15)
     add_row("doctor killed (SIGKILL)", seconds_to_nothing=round(time.monotonic() - begin, 1))

@@ -1,4 +1,4 @@
-"""A real SGLang under a real `doctor run`, and the look at what is left afterwards."""
+"""A real SGLang server, alone or under a real `doctor run`, and the look at what is left afterwards."""
 
 import json
 import os
@@ -10,101 +10,129 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from .real_server import find_free_port, find_python
-
-READY_SECONDS = 180
+READY_SECONDS = 180.0
 SHARED = Path("/dev/shm")  # noqa: S108 - where SGLang leaves segments behind
+TEMPORARY = Path("/tmp")  # noqa: S108 - where the doctor makes the server's own folder
+FIRED_UP = "The server is fired up and ready to roll!"
 HANG = """\
 import signal, time
 def hang(*_):
+    import torch
+    while torch.cuda.is_available():
+        torch.cuda._sleep(10**13)  # cycles: an hour and more
+        torch.cuda.synchronize()
     while True:
         time.sleep(3600)
 signal.signal(signal.SIGUSR2, hang)
 """
 
 
-class Watched:
-    """One `doctor run` of a real server; `moments` are wall-clock times of what the test did."""
+class Setup(NamedTuple):
+    """Which SGLang is started: its Python, and the flags that this machine needs."""
 
-    def __init__(self, model, folder):
+    python: str
+    flags: tuple[str, ...]
+
+
+CPU_FLAGS = ("--device", "cpu", "--max-total-tokens", "4096")
+
+
+class Server:
+    """One start of a real server; `injected` is the wall-clock time of what the test did to it."""
+
+    def __init__(self, setup: Setup, model: Path, folder: Path) -> None:
+        self.setup = setup
         self.model = model
         self.folder = folder
         self.port = find_free_port()
         self.mark = f"watched-{os.getpid()}-{self.port}"
-        self.doctor = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.before = list_left()
         self.injected = 0.0
+        self.seen: set[int] = set()
 
-    def start(self, *options, flags=(), prefix=(), env=None):
-        bins = find_python().parent
-        server = ["python", "-m", "sglang.launch_server", "--model-path", str(self.model), "--device", "cpu"]
-        server += ["--host", "127.0.0.1", "--port", str(self.port), "--max-total-tokens", "4096", *flags]
-        argv = [sys.executable, "-m", "doctor", "run", "--no-check", "--events", str(self.folder / "events.jsonl")]
-        argv += ["--evidence", str(self.folder / "evidence"), *options, "--", *server]
-        own = {"PATH": f"{bins}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1", "DOCTOR_TEST_MARK": self.mark}
+    def start(
+        self,
+        *options: str,
+        flags: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> "Server":
+        server = [Path(self.setup.python).name, "-m", "sglang.launch_server", "--model-path", str(self.model)]
+        server += ["--host", "127.0.0.1", "--port", str(self.port), *self.setup.flags, *flags]
+        path = f"{Path(self.setup.python).parent}{os.pathsep}{os.environ['PATH']}"
+        own = {"PATH": path, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "DOCTOR_TEST_MARK": self.mark}
+        argv = [*prefix, *self.build(options, server)]
+        self.injected = time.time()
         with (self.folder / "out.txt").open("wb") as out, (self.folder / "err.txt").open("wb") as err:
-            self.doctor = subprocess.Popen(
-                [*prefix, *argv], stdout=out, stderr=err, env={**os.environ, **own, **(env or {})}
+            self.process = subprocess.Popen(
+                argv, stdout=out, stderr=err, env={**os.environ, **own, **(env or {})}, start_new_session=True
             )
         return self
 
-    def wait_for(self, event, seconds=READY_SECONDS, **fields):
-        """Wait for an event of the stream and give it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            ended = self.doctor.poll() is not None
-            for row in self.events:
-                if row["event"] == event and all(row.get(name) == value for name, value in fields.items()):
-                    return row
-            if ended:
-                break
-            time.sleep(0.05)
-        raise AssertionError(f"no {event} {fields}:\n{self.said}")
+    def build(self, options: Sequence[str], server: list[str]) -> list[str]:
+        """The command line around the server's."""
+        raise NotImplementedError
 
-    def wait_until_ready(self):
-        self.wait_for("state", after="ready")
-        return self
+    def wait_until_ready(self) -> "Server":
+        raise NotImplementedError
 
     @property
-    def events(self):
-        path = self.folder / "events.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+    def running(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None
+        return self.process
 
     @property
-    def said(self):
+    def said(self) -> str:
         return (self.folder / "err.txt").read_text("utf-8", "replace")
 
     @property
-    def output(self):
+    def output(self) -> str:
         return (self.folder / "out.txt").read_text("utf-8", "replace")
 
-    def find(self, title):
+    def find(self, title: str) -> int:
         """The one process of our server with this title."""
-        return next(pid for pid in list_marked(self.mark) if read(pid, "cmdline").startswith(title))
+        return next(pid for pid in self.list_processes() if read(pid, "cmdline").startswith(title))
 
-    def strike(self, title, number):
+    def list_processes(self) -> list[int]:
+        found = list_marked(self.mark)
+        self.seen.update(found)
+        return found
+
+    def strike(self, title: str, number: int) -> int:
         """Send a signal to one process of the server and remember when."""
         pid = self.find(title)
         self.injected = time.time()
         os.kill(pid, number)
         return pid
 
-    def generate(self, tokens=16, timeout=60):
+    def signal(self, number: int) -> None:
+        """Send a signal to what was started and remember when."""
+        self.list_processes()
+        self.injected = time.time()
+        self.running.send_signal(number)
+
+    def generate(self, tokens: int = 16, timeout: float = 60) -> int:
         body = {"text": "hello", "sampling_params": {"max_new_tokens": tokens, "ignore_eos": True}}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        status, _ = self.ask("/generate", timeout, json.dumps(body).encode())
+        return status
+
+    def ask(self, path: str, timeout: float, body: bytes | None = None) -> tuple[int, bytes]:
+        """One request without a proxy; raises OSError when nothing comes back."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=timeout) as answer:
-            return answer.status
+            return answer.status, answer.read()
 
-    def keep_busy(self, clients=4):
+    def keep_busy(self, clients: int = 4) -> "Server":
         """Keep requests in flight until the server is gone."""
 
-        def run():
+        def run() -> None:
             try:
                 while True:
                     self.generate(1500)
@@ -113,64 +141,142 @@ class Watched:
 
         for _ in range(clients):
             threading.Thread(target=run, daemon=True).start()
-        self.wait_for("state", 60, after="serving")
         return self
 
-    def end(self, seconds=120):
-        """Wait for the doctor's end and give its exit code."""
-        return self.doctor.wait(seconds)
+    def end(self, seconds: float = 120) -> int:
+        """Wait for the end and give the exit code."""
+        return self.running.wait(seconds)
 
-    def stop(self):
-        self.doctor.send_signal(signal.SIGTERM)
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
         return self.end()
 
-    @property
-    def diagnosis(self):
-        return next(row["rule"] for row in reversed(self.events) if row["event"] == "diagnosis")
-
-    def seconds_to(self, event, **fields):
-        """Seconds from the blow to an event."""
-        return self.wait_for(event, 0.1, **fields)["time"] - self.injected
-
-    @property
-    def seconds_to_explain(self):
-        """Seconds from the end of the tree to the diagnosis."""
-        gone = self.wait_for("state", 0.1, after="dead")["time"]
-        return self.wait_for("diagnosis", 0.1)["time"] - gone
-
-    def clean_up(self):
+    def clean_up(self) -> None:
         """Leave nothing behind whatever the test did."""
-        if self.doctor and self.doctor.poll() is None:
-            self.doctor.kill()
-            self.doctor.wait(10)
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
         for pid in wait_for_none(self.mark, 10):
             os.kill(pid, signal.SIGKILL)
 
-    def assert_nothing_left(self):
+    def assert_nothing_left(self) -> None:
         assert not wait_for_none(self.mark, 10)
         end = time.monotonic() + 5
         while list_left() - self.before and time.monotonic() < end:
             time.sleep(0.1)
         assert list_left() - self.before == set()
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", self.port))
+        assert is_free(self.port)
 
 
-def list_left():
+class Watched(Server):
+    """A server under a real `doctor run`, with its events."""
+
+    def build(self, options: Sequence[str], server: list[str]) -> list[str]:
+        argv = [sys.executable, "-m", "doctor", "run", "--events", str(self.folder / "events.jsonl")]
+        check = () if "--check" in options else ("--no-check",)
+        rest = [option for option in options if option != "--check"]
+        return [*argv, *check, "--evidence", str(self.folder / "evidence"), *rest, "--", *server]
+
+    def wait_for(self, event: str, seconds: float = READY_SECONDS, **fields: object) -> dict[str, Any]:
+        """Wait for an event of the stream and give it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            ended = self.running.poll() is not None
+            for row in self.events:
+                if row["event"] == event and all(row.get(name) == value for name, value in fields.items()):
+                    return row
+            if ended:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"no {event} {fields}:\n{self.said}")
+
+    def wait_until_ready(self) -> "Watched":
+        self.wait_for("state", after="ready")
+        return self
+
+    def keep_busy(self, clients: int = 4) -> "Watched":
+        super().keep_busy(clients)
+        self.wait_for("state", 60, after="serving")
+        return self
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        path = self.folder / "events.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    @property
+    def diagnosis(self) -> str | None:
+        rules = (row["rule"] for row in reversed(self.events) if row["event"] == "diagnosis")
+        return next(rules, None)
+
+    def seconds_to(self, event: str, **fields: object) -> float:
+        """Seconds from the blow to an event."""
+        return float(self.wait_for(event, 0.1, **fields)["time"]) - self.injected
+
+    @property
+    def seconds_to_explain(self) -> float:
+        """Seconds from the end of the tree to the diagnosis."""
+        gone = self.wait_for("state", 0.1, after="dead")["time"]
+        return float(self.wait_for("diagnosis", 0.1)["time"] - gone)
+
+
+class Plain(Server):
+    """The same server alone; what it leaves in its temporary folder stays countable."""
+
+    def build(self, options: Sequence[str], server: list[str]) -> list[str]:  # noqa: ARG002 - the doctor's options
+        self.temporary.mkdir(exist_ok=True)
+        return ["env", f"TMPDIR={self.temporary}", *server]
+
+    @property
+    def temporary(self) -> Path:
+        """Its own temporary folder: what it leaves there can be counted."""
+        return TEMPORARY / f"plain-{self.port}"
+
+    def wait_until_ready(self) -> "Plain":
+        end = time.monotonic() + READY_SECONDS
+        while FIRED_UP not in self.said + self.output:
+            if self.running.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"not ready:\n{self.said[-2000:]}")
+            time.sleep(0.2)
+        return self
+
+    def keep_busy(self, clients: int = 4) -> "Plain":
+        super().keep_busy(clients)
+        time.sleep(2.0)
+        return self
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def list_left() -> set[Path]:
     """Shared memory and folders of servers, as they are now."""
     names = ("sglang_*", "sgl_shm_*", "sem.mp-*", "psm_*", "nccl-*")
-    return {path for name in names for path in SHARED.glob(name)} | set(Path("/tmp").glob("sgld-*"))  # noqa: S108
+    return {path for name in names for path in SHARED.glob(name)} | set(TEMPORARY.glob("sgld-*"))
 
 
-def read(pid, name):
+def read(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def list_marked(mark):
+def list_marked(mark: str) -> list[int]:
     """Processes of our server: they carry the mark, or (setproctitle writes over the environment) descend from one."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
     found = {pid for pid in pids if mark in read(pid, "environ")}
@@ -180,14 +286,14 @@ def list_marked(mark):
     return sorted(pid for pid in found if read(pid, "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"]))
 
 
-def wait_for_none(mark, seconds):
+def wait_for_none(mark: str, seconds: float) -> list[int]:
     end = time.monotonic() + seconds
     while (left := list_marked(mark)) and time.monotonic() < end:
         time.sleep(0.1)
     return left
 
 
-def truncate_weights(model, folder):
+def truncate_weights(model: Path, folder: Path) -> Path:
     """Copy a model and cut its weights in half."""
     target = folder / "cut"
     shutil.copytree(model, target)
@@ -197,7 +303,7 @@ def truncate_weights(model, folder):
     return target
 
 
-def add_row(name, **figures):
+def add_row(name: str, **figures: object) -> None:
     """Append one line to the file that docs/watchdog.md was written from."""
     path = os.environ.get("WATCH_ROWS")
     if path:

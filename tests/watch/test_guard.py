@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor.watch.forecast import Step, count_layers, predict, read_layer_count
+from doctor.watch.forecast import Forecast, Step, count_layers, predict, read_layer_count
+from doctor.watch.guard import Guard
 from doctor.watch.host import (
     GIB,
     MIB,
@@ -140,6 +141,30 @@ def test_forecast_waits_for_three_layers():
 
 def test_forecast_says_nothing_of_memory_that_does_not_shrink():
     assert predict([Step(layer, GIB) for layer in range(5)], 48, 0) is None
+
+
+@pytest.mark.parametrize(("available", "told"), [(20.0, False), (4.6, False), (4.4, True), (1.0, True)])
+def test_forecast_tells_the_end_a_layer_early(available, told):
+    forecast = Forecast(int(1.5 * GIB), 11, int(16.5 * GIB), 10 * GIB, 6)
+    assert bool(forecast.tell_end(int(available * GIB), int(1.5 * GIB), 4)) is told
+
+
+def test_forecast_tells_no_end_of_an_offload_that_fits():
+    assert Forecast(GIB, 11, 11 * GIB, 20 * GIB, None).tell_end(0, GIB, 10) == ""
+
+
+def test_guard_that_is_off_halts_nothing():
+    halted = []
+    Guard(0, halted.append).act("a layer too many")
+    assert halted == []
+
+
+def test_guard_halts_once():
+    halted = []
+    guard = Guard(GIB, halted.append)
+    guard.act("a layer too many")
+    guard.act("and another")
+    assert halted == ["a layer too many"]
 
 
 def test_layers_of_a_group_are_counted():

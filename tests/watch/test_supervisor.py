@@ -101,6 +101,40 @@ def test_starting_waits_longer_with_patience():
     assert History(patience=3.0).mark("load begin").wait(1500, 10.0).state == states.STARTING
 
 
+def test_starting_to_stalled_when_a_proxy_takes_the_warm_up():
+    history = History()
+    history.world.detour = "HTTP_PROXY"
+    history.mark("warmup begin", "warmup http").wait(30)
+    assert (history.state, history.world.asked) == (states.STARTING, [])
+    assert history.wait(2).world.asked == ["health"]
+    history.answer(503)
+    assert history.wait(2).state == states.STALLED
+    assert "HTTP_PROXY" in history.arrows[-1].reason
+
+
+def test_starting_stays_when_a_proxy_lets_the_warm_up_through():
+    history = History()
+    history.world.detour = "HTTP_PROXY"
+    history.mark("warmup begin", "warmup http").wait(3)
+    history.world.connections = 1
+    history.wait(1)
+    history.world.connections = 0
+    assert history.wait(120).state == states.STARTING
+    assert history.world.asked == []
+
+
+def test_starting_stays_when_lines_follow_the_warm_up():
+    history = History()
+    history.world.detour = "HTTP_PROXY"
+    history.mark("warmup begin", "warmup http").wait(3)
+    history.world.bytes += 10
+    assert history.wait(120).state == states.STARTING
+
+
+def test_starting_stays_in_silence_without_a_proxy():
+    assert History().mark("warmup begin", "warmup http").wait(140).state == states.STARTING
+
+
 def test_starting_to_draining_on_a_signal():
     history = History()
     history.supervisor.on_signal(signal.SIGTERM)

@@ -28,6 +28,7 @@ class FakeWorld:
     def __init__(self):
         self.ending = Ending("HOST001 x", "maybe", mendable=False, was_ready=True)
         self.held = ""
+        self.detour = ""
         self.starts = []
         self.said = []
         self.signals = []
@@ -82,6 +83,9 @@ class FakeWorld:
 
     def clients(self):
         return self.connections
+
+    def proxy(self):
+        return self.detour
 
     def ask(self, kind):
         self.asked.append(kind)
