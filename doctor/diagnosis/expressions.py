@@ -189,7 +189,7 @@ _HOLE = re.compile(r"\{([^{}]{1,300}?)(?::([^{}:'\" ]{1,8}))?\}")
 
 
 def fill(template: str, facts: Mapping[str, Any]) -> str:
-    """Replace every `{expression}` or `{expression:format}`; what is not known reads "unknown"."""
+    """Replace every `{expression}` or `{expression:format}`; what is not known or not allowed reads "unknown"."""
     return _HOLE.sub(lambda found: _fill_hole(found, facts), template)
 
 
@@ -199,7 +199,10 @@ def list_holes(template: str) -> list[str]:
 
 
 def _fill_hole(found: re.Match[str], facts: Mapping[str, Any]) -> str:
-    value = evaluate(found[1], facts)
+    try:
+        value = evaluate(found[1], facts)
+    except ExpressionError:
+        return "unknown"  # one bad hole must not cost the report
     if value is None:
         return "unknown"
     try:

@@ -211,6 +211,7 @@ def _add_skipped(facts: dict[str, Fact], skipped: list[ModuleSkipped]) -> None:
 
 
 def _add_counts(facts: dict[str, Fact], observations: Observations) -> None:
+    # from line 4,096 on, `kinds.Router` counts plain access lines as batch lines
     facts["log.batch_lines"] = Fact(observations.stat_count)
     facts["log.ok_requests"] = Fact(observations.access_count)
     facts["log.records"] = Fact(sum(observations.records))

@@ -17,9 +17,13 @@ Position = tuple[int, int]
 
 
 class Finding(NamedTuple):
-    """A rule that holds: its hits in order, how many there were, the ranks, and the facts with its captures."""
+    """A rule that holds: its hits in order, how many there were, the ranks, and the facts with its captures.
+
+    `match` is the one of the rule's matches that the first hit belongs to.
+    """
 
     rule: Rule
+    match: Match
     hits: tuple[Hit, ...]
     times: int
     ranks: tuple[str, ...]
@@ -62,54 +66,69 @@ def order_of(hit: Hit) -> tuple[int, int, int]:
 
 def _judge_rule(number: int, rule: Rule, observations: Observations, facts: Facts, episode: Episode) -> Finding | None:
     conditions = [
-        (condition, _fold(observations, (number, len(rule.matches) + part)))
+        (condition, _fold(observations, (number, len(rule.matches) + part), episode))
         for part, condition in enumerate(rule.conditions)
     ]
-    hits: list[tuple[Hit, Facts]] = []
+    hits: list[_Judged] = []
     count = 0
     ranks: dict[str, None] = {}
     for part, match in enumerate(rule.matches):
-        folded = _fold(observations, (number, part))
         if match.event == "facts":
             hits.extend(_judge_facts(rule, match, facts, conditions))
             continue
-        passed = list(_judge_hits(rule, folded, facts, conditions, episode))
+        folded = _fold(observations, (number, part), episode)
+        passed = list(_judge_hits(rule, match, folded, facts, conditions))
         hits.extend(passed)
         if passed:
             count += folded.times if len(passed) == len(folded.hits) else len(passed)
-            ranks.update(dict.fromkeys((*(hit.record.rank for hit, _ in passed if hit.record.rank), *folded.ranks)))
+            ranks.update(
+                dict.fromkeys((*(one.hit.record.rank for one in passed if one.hit.record.rank), *folded.ranks))
+            )
     if not hits:
         return None
-    hits.sort(key=lambda pair: order_of(pair[0]))
-    return Finding(rule, tuple(hit for hit, _ in hits), max(count, 1), tuple(ranks), hits[0][1])
+    hits.sort(key=lambda one: order_of(one.hit))
+    first = hits[0]
+    return Finding(rule, first.match, tuple(one.hit for one in hits), max(count, 1), tuple(ranks), first.facts)
 
 
-def _fold(observations: Observations, key: tuple[int, int]) -> Folded:
-    return observations.hits.get(key, Folded((), 0, ()))
+class _Judged(NamedTuple):
+    """A hit that satisfies everything, the match it belongs to, and the facts with its captures."""
+
+    hit: Hit
+    match: Match
+    facts: Facts
+
+
+def _fold(observations: Observations, key: tuple[int, int], episode: Episode) -> Folded:
+    """Give the hits of a pattern inside an episode; when some lie outside it, only the kept ones can be counted."""
+    folded = observations.hits.get(key)
+    if folded is None:
+        return Folded((), 0, ())
+    inside = tuple(hit for hit in folded.hits if episode.holds_record(hit.record))
+    return folded if len(inside) == len(folded.hits) else Folded(inside, len(inside), folded.ranks)
 
 
 def _judge_hits(
-    rule: Rule, folded: Folded, facts: Facts, conditions: list[tuple[Condition, Folded]], episode: Episode
-) -> Iterator[tuple[Hit, Facts]]:
-    inside = [hit for hit in folded.hits if episode.holds_record(hit.record)]
-    for hit in inside:
-        if all(_satisfies(condition, others, hit, inside, folded.times) for condition, others in conditions):
+    rule: Rule, match: Match, folded: Folded, facts: Facts, conditions: list[tuple[Condition, Folded]]
+) -> Iterator[_Judged]:
+    for hit in folded.hits:
+        if all(_satisfies(condition, others, hit, folded) for condition, others in conditions):
             values: dict[str, Any] = {name: read_value(text) for name, text in hit.captures.items()}
             known = facts.with_values({"phase": hit.phase, "rank": hit.record.rank, "count": folded.times, **values})
             if holds(rule.when, known):
-                yield hit, known
+                yield _Judged(hit, match, known)
 
 
 def _judge_facts(
     rule: Rule, match: Match, facts: Facts, conditions: list[tuple[Condition, Folded]]
-) -> Iterator[tuple[Hit, Facts]]:
+) -> Iterator[_Judged]:
     if not rule.when or not holds(rule.when, facts):
         return
     records = [record for name in match.evidence if (record := facts.source(name)) is not None]
-    hits = [Hit(record, "unknown", *record.lines[-1], {}) for record in records] or [_no_line()]
-    if all(_satisfies(condition, others, hits[0], hits, 1) for condition, others in conditions):
+    hits = tuple(Hit(record, "unknown", *record.lines[-1], {}) for record in records) or (_no_line(),)
+    if all(_satisfies(condition, others, hits[0], Folded(hits, 1, ())) for condition, others in conditions):
         for hit in hits:
-            yield hit, facts
+            yield _Judged(hit, match, facts)
 
 
 def _no_line() -> Hit:
@@ -117,22 +136,30 @@ def _no_line() -> Hit:
     return Hit(Record(0, ((0, ""),)), "unknown", 0, "", {})
 
 
-def _satisfies(condition: Condition, others: Folded, hit: Hit, hits: Sequence[Hit], count: int) -> bool:
+def _satisfies(condition: Condition, others: Folded, hit: Hit, own: Folded) -> bool:
+    """Judge one condition on a hit; `own` are all hits of the match, `others` those of the condition's pattern."""
     if condition.kind == "none":
         return not others.hits
     if condition.kind == "count":
-        return count >= condition.at_least
+        return _count_own(condition, hit, own) >= condition.at_least
     if condition.kind == "absent-after":
         return not any(order_of(other) > order_of(hit) and _is_same(condition, hit, other) for other in others.hits)
     if condition.kind == "repeat-without-progress":
         since = max((order_of(other) for other in others.hits), default=(0, 0, 0))
-        return count >= condition.at_least and sum(order_of(one) > since for one in hits) >= min(
-            condition.at_least, len(hits)
+        return own.times >= condition.at_least and sum(order_of(one) > since for one in own.hits) >= min(
+            condition.at_least, len(own.hits)
         )
     near = [other for other in others.hits if _is_same(condition, hit, other) and _is_close(condition, hit, other)]
     if condition.kind == "sequence":
         near = [other for other in near if order_of(other) < order_of(hit)]
     return len(near) >= condition.at_least
+
+
+def _count_own(condition: Condition, hit: Hit, own: Folded) -> int:
+    """Count the match's hits: all of them, or those within the condition's bounds of this one (itself included)."""
+    if not (condition.within_lines or condition.within_seconds or condition.same):
+        return own.times
+    return sum(_is_same(condition, hit, other) and _is_close(condition, hit, other) for other in own.hits)
 
 
 def _is_same(condition: Condition, one: Hit, other: Hit) -> bool:

@@ -27,6 +27,9 @@ _NESTED = re.compile(r"\((?:[^()\\]|\\.)*[+*](?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\})
 _SHORTEST_KEYWORD = 5
 """Characters; a shorter keyword occurs in everything and makes the search slow."""
 
+_MOST_COUNTED = 12
+"""Hits of a pattern of which `observe` keeps the places, at the beginning and at the end."""
+
 
 def load_rules(folder: Path) -> tuple[list[Loaded], list[str]]:
     """Read every rule file under a folder: (those that can be read, problems)."""
@@ -93,20 +96,22 @@ def _check_form(rule: Rule, page: Page) -> Iterator[str]:
     if rule.role == "root" and not rule.fixes:
         yield "a root needs at least one [[fix]]"
     yield from _check_patterns(rule)
+    yield from _check_counts(rule)
     yield from _check_expressions(rule)
 
 
 def _check_patterns(rule: Rule) -> Iterator[str]:
     import regex
 
-    patterns = [(match.event, match.keywords, match.pattern, match.phase) for match in rule.matches]
-    patterns += [("line", item.keywords, item.pattern, ()) for item in rule.conditions]
-    patterns += [("facts", (), match.frame, ()) for match in rule.matches]
-    for event, keywords, pattern, phases in patterns:
-        if event != "facts" and not keywords and (pattern or event != "count"):
-            needs = not any(item.kind == "count" and not item.keywords for item in rule.conditions)
-            if needs:
-                yield "a match or condition has no keywords"
+    patterns = [
+        (match.event != "facts", match.keywords, pattern, match.phase)
+        for match in rule.matches
+        for pattern in (match.pattern, match.frame)
+    ]
+    patterns += [(item.kind != "count", item.keywords, item.pattern, ()) for item in rule.conditions]
+    for searched, keywords, pattern, phases in patterns:
+        if searched and not keywords:
+            yield "a match or condition has no keywords"
         for keyword in keywords:
             if len(keyword) < _SHORTEST_KEYWORD:
                 yield f"keyword {keyword!r} is shorter than {_SHORTEST_KEYWORD} characters"
@@ -121,6 +126,16 @@ def _check_patterns(rule: Rule) -> Iterator[str]:
             regex.compile(pattern)
         except regex.error as error:
             yield f"pattern {pattern!r}: {error}"
+
+
+def _check_counts(rule: Rule) -> Iterator[str]:
+    for item in rule.conditions:
+        if item.kind != "count":
+            continue
+        if item.pattern or (item.keywords and item.keywords not in [match.keywords for match in rule.matches]):
+            yield "a count is of the match itself, so its condition has no other keywords and no pattern"
+        if (item.within_lines or item.within_seconds or item.same) and item.at_least > _MOST_COUNTED:
+            yield f"a count within bounds goes up to {_MOST_COUNTED}: only so many hits are kept with their places"
 
 
 def _check_expressions(rule: Rule) -> Iterator[str]:

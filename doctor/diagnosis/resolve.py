@@ -92,8 +92,8 @@ def _is_repeated(primary: Finding, finding: Finding) -> bool:
 
 def _precedence(finding: Finding) -> tuple[int, int, int, int, str]:
     """Earliest in place; inside one chain of exceptions the first raised; then the more specific rule."""
-    hit = finding.first
-    specific = sum(len(match.keywords) + bool(match.phase) + bool(match.frame) for match in finding.rule.matches[:1])
+    hit, match = finding.first, finding.match
+    specific = len(match.keywords) + bool(match.phase) + bool(match.frame)
     return hit.record.file, hit.record.line, hit.depth, -specific - 2 * bool(finding.rule.when), finding.rule.id
 
 

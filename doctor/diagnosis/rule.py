@@ -26,9 +26,11 @@ class Match(NamedTuple):
 class Condition(NamedTuple):
     """A condition over other lines, bounded in lines or seconds and keyed by rank or process.
 
-    `kind`: none (must not occur anywhere), near (occurs within the bounds on either side), sequence (occurs before the
-    match within the bounds), count (the match itself occurs `at_least` times within the bounds), absent-after (does not
-    occur after the match), repeat-without-progress (the match repeats `at_least` times with none of these between).
+    `kind`: none (must not occur in the same start), near (occurs within the bounds on either side), sequence (occurs
+    before the match within the bounds), count (the match itself occurs `at_least` times, within the bounds of one of
+    them if there are bounds), absent-after (does not occur after the match), repeat-without-progress (the match repeats
+    `at_least` times with none of these between). Of a pattern's hits the first and the last twelve are kept, so a
+    bounded count is at most twelve.
     """
 
     kind: str

@@ -18,10 +18,13 @@ _CHOICE = re.compile(
     r"argument (?P<flag>\S+): invalid choice: (?P<value>'[^']{0,200}'|\S{1,200}) "
     r"\(choose from (?P<choices>.{1,4000})\)?"
 )
-_TYPE = re.compile(r"argument (?P<flag>\S+): invalid (?P<type>[\w.<>]{1,60}) value: (?P<value>'[^']{0,200}'|\S{1,200})")
-_MISSING = re.compile(r"argument (?P<flag>\S+): expected (?P<wanted>one argument|at least one argument|\d+ arguments?)")
-_EXPLICIT = re.compile(r"argument (?P<flag>\S+): ignored explicit argument (?P<value>'[^']{0,200}')")
-_REQUIRED = re.compile(r"the following arguments are required: (?P<flag>\S+)")
+_ABOUT_ONE_FLAG = {
+    "type": r"argument (?P<flag>\S+): invalid (?P<type>[\w.<>]{1,60}) value: (?P<value>'[^']{0,200}'|\S{1,200})",
+    "missing-value": r"argument (?P<flag>\S+): expected (?P<wanted>(?:one|at least one) argument|\d+ arguments?)",
+    "explicit": r"argument (?P<flag>\S+): ignored explicit argument (?P<value>'[^']{0,200}')",
+    "required": r"the following arguments are required: (?P<flag>[^\s,]+)",
+}
+"""Messages whose parts are facts as they stand, by kind."""
 
 
 def find_usage_facts(message: str, table: FlagTable) -> dict[str, Any]:
@@ -43,28 +46,25 @@ def _read_message(message: str, table: FlagTable) -> Iterator[tuple[str, Any]]:
         yield from _read_ambiguous(found["flag"].partition("=")[0], found["names"], table)
     elif found := _CHOICE.search(message):
         yield from _read_choice(found)
-    elif found := _TYPE.search(message):
-        yield from {
-            "kind": "type",
-            "flag": _last_name(found["flag"]),
-            "value": found["value"].strip("'"),
-            "type": found["type"],
-        }.items()
-        yield "nearest", _as_number(found["value"].strip("'"), found["type"])
-    elif found := _MISSING.search(message):
-        yield from {"kind": "missing-value", "flag": _last_name(found["flag"]), "wanted": found["wanted"]}.items()
-    elif found := _EXPLICIT.search(message):
-        value = found["value"].strip("'")
-        yield from {"kind": "explicit", "flag": _last_name(found["flag"]), "value": value}.items()
-    elif found := _REQUIRED.search(message):
-        yield from {"kind": "required", "flag": _last_name(found["flag"].rstrip(","))}.items()
+    else:
+        yield from _read_plain(message)
+
+
+def _read_plain(message: str) -> Iterator[tuple[str, Any]]:
+    for kind, pattern in _ABOUT_ONE_FLAG.items():
+        if found := re.search(pattern, message):
+            parts = {name: text.strip("'") for name, text in found.groupdict().items()}
+            yield from {**parts, "kind": kind, "flag": _last_name(found["flag"])}.items()
+            if kind == "type":
+                yield "nearest", _as_number(parts["value"], parts["type"])
+            return
 
 
 def _read_unknown(words: list[str], table: FlagTable) -> Iterator[tuple[str, Any]]:
     flag = next((word for word in words if word.startswith("-")), None)
     if flag is None:
         yield "kind", "positional"
-        yield "value", words[0]
+        yield "value", next(iter(words), None)
         return
     name, _, inline = flag.partition("=")
     following = words[words.index(flag) + 1 : words.index(flag) + 2]

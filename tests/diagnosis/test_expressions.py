@@ -204,6 +204,11 @@ def test_fill(template: str, text: str) -> None:
     assert fill(template, FACTS) == text
 
 
+@pytest.mark.parametrize("hole", ["open('x')", "a if", "a ** 9", "[a for a in b]", "lambda: 1"])
+def test_hole_that_is_not_allowed_costs_only_itself(hole: str) -> None:
+    assert fill(f"before {{{hole}}} after {{degrees}}", {"degrees": 90}) == "before unknown after 90"
+
+
 def test_fill_does_not_fill_what_it_filled_in() -> None:
     assert fill("{a}", {"a": "{b}", "b": "geheim"}) == "{b}"
 

@@ -3,6 +3,8 @@
 import pytest
 
 from doctor.diagnosis.findings import read_value
+from doctor.diagnosis.lint import _MOST_COUNTED
+from doctor.diagnosis.observe import _KEEP_HITS
 from doctor.diagnosis.rule import Condition, Match
 from tests.diagnosis.helpers import explain, find, make_rule, write
 
@@ -242,6 +244,39 @@ def test_count_goes_on_above_the_hits_that_are_kept() -> None:
     rules = with_condition("count", at_least=50)
     assert find(rules, write(*["engine burns"] * 50)) == ["root AAA001"]
     assert find(rules, write(*["engine burns"] * 49)) == []
+
+
+@pytest.mark.parametrize("bounds", [{"within_lines": 5}, {"within_seconds": 5}])
+def test_count_within_bounds(bounds: dict[str, int]) -> None:
+    rules = with_condition("count", at_least=3, **bounds)
+    assert find(rules, write("engine burns", *FILLER[:4], "engine burns", "engine burns")) == ["root AAA001"]
+    assert find(rules, write("engine burns", *FILLER[:9], "engine burns", *FILLER[:9], "engine burns")) == []
+
+
+def test_count_on_the_same_rank() -> None:
+    rules = with_condition("count", at_least=2, same="rank")
+    assert find(rules, write("TP1: engine burns", "TP0: engine burns", "TP1: engine burns")) == ["root AAA001"]
+    assert find(rules, write("TP1: engine burns", "TP0: engine burns")) == []
+
+
+def test_bounded_count_goes_up_to_the_hits_that_are_kept() -> None:
+    text = write(*["engine burns"] * 50, *FILLER)
+    assert find(with_condition("count", at_least=_MOST_COUNTED, within_lines=_MOST_COUNTED), text) == ["root AAA001"]
+    assert _MOST_COUNTED == _KEEP_HITS
+
+
+def test_count_of_one_start_only() -> None:
+    rules = with_condition("count", at_least=3)
+    start, death = "server_args=ServerArgs(model_path='/m')", "Subprocess x (pid=1) crashed with exit code -9."
+    assert find(rules, write(start, "engine burns", "engine burns", death, start, "engine burns")) == []
+    assert find(rules, write(start, death, start, *["engine burns"] * 3)) == ["root AAA001"]
+
+
+def test_none_of_one_start_only() -> None:
+    rules = with_condition("none", "rain falls")
+    start, death = "server_args=ServerArgs(model_path='/m')", "Subprocess x (pid=1) crashed with exit code -9."
+    assert find(rules, write(start, "rain falls", death, start, "engine burns")) == ["root AAA001"]
+    assert find(rules, write(start, death, start, "rain falls", "engine burns")) == []
 
 
 def test_absent_after() -> None:

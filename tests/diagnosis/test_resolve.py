@@ -2,7 +2,7 @@
 
 import pytest
 
-from doctor.diagnosis.rule import Variant
+from doctor.diagnosis.rule import Match, Variant
 from tests.diagnosis.helpers import explain, find, make_rule, write
 
 BURNS = make_rule("AAA001", "engine burns")
@@ -70,6 +70,14 @@ def test_more_specific_rule_wins_on_the_same_line() -> None:
     general = make_rule("AAA001", "engine burns")
     special = make_rule("ZZZ001", "engine burns", "at noon")
     assert find([general, special], write("engine burns at noon")) == ["root ZZZ001", "alternative AAA001"]
+
+
+def test_specificity_is_that_of_the_match_that_fired() -> None:
+    """The first match of a rule says nothing about a hit of its second one."""
+    two_ways = make_rule("ZZZ001", "wheel", "is", "lost")
+    two_ways = two_ways._replace(matches=(*two_ways.matches, Match("line", ("engine burns",))))
+    special = make_rule("BBB001", "engine burns", "at noon")
+    assert find([special, two_ways], write("engine burns at noon")) == ["root BBB001", "alternative ZZZ001"]
 
 
 def test_explained_rule_is_a_consequence_even_when_it_comes_first() -> None:

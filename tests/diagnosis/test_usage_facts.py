@@ -39,6 +39,7 @@ def read(message: str, table=NEWEST) -> dict:
         ),
         ("unrecognized arguments: --zzzzqqqq-xxxx", {"kind": "unknown", "flag": "--zzzzqqqq-xxxx"}),
         ("unrecognized arguments: stray words", {"kind": "positional", "value": "stray"}),
+        ("unrecognized arguments:  ", {"kind": "positional"}),
         ("unrecognized arguments: --aaaa-x --bbbb-y --cccc-z", {"flag": "--aaaa-x", "others": 2}),
         (
             "ambiguous option: --disable could match --disable-radix-cache, --disable-cuda-graph",

@@ -55,6 +55,19 @@ BROKEN = {
     "code in a condition": (make_rule(rule="when = \"__import__('os')\""), "not a function of rules"),
     "condition that hangs": (make_rule(rule="when = \"matches(log.last_line, '(a+)+$')\""), "nested quantifiers"),
     "pattern": (make_rule(match="pattern = '('"), "missing )"),
+    "condition without keywords": (make_rule(match="[[condition]]\nkind = 'near'"), "has no keywords"),
+    "condition without keywords beside a count": (
+        make_rule(match="[[condition]]\nkind = 'count'\n[[condition]]\nkind = 'none'\npattern = 'x'"),
+        "has no keywords",
+    ),
+    "count of something else": (
+        make_rule(match="[[condition]]\nkind = 'count'\nkeywords = ['rain falls']"),
+        "a count is of the match itself",
+    ),
+    "count of more than is kept": (
+        make_rule(match="[[condition]]\nkind = 'count'\nat_least = 13\nwithin_lines = 90"),
+        "a count within bounds goes up to 12",
+    ),
     "pattern that hangs": (make_rule(match="pattern = '(a+)+b'"), "nested quantifiers"),
     "frame": (make_rule(match="frame = '('"), "missing )"),
     "phase": (make_rule(match="phase = 'banana'"), "unknown phase"),
