@@ -135,7 +135,7 @@ def find_model(context: Context) -> str | None:
     places = list_model_places(context.launch, context.environment)
     for number, path in enumerate(places):
         if found.get(path, {}).get("exists"):
-            return path if number == 0 else find_snapshot(path)
+            return path if number == 0 else find_snapshot(path, str(context.value("revision") or "main"))
     return None
 
 

@@ -29,7 +29,8 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_void(NAME, "the launch runs on the CPU (--device cpu)")
         return
     vendors = find_vendors(context)
-    if "NVIDIA" in vendors or has_nvidia_nodes(context):
+    hangs = "no answer" in context.look("gpus").reason
+    if "NVIDIA" in vendors or has_nvidia_nodes(context) or hangs:
         yield explain_unreachable(context)
     elif "AMD" in vendors and exists(context.root, "/dev/kfd"):
         yield make_ok(NAME, "AMD GPU with ROCm (/dev/kfd); the checks of NVIDIA parts do not apply", _ROCM)

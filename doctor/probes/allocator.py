@@ -11,7 +11,7 @@ from doctor.launch.torch_versions import ALLOC_KEYS, FIRST_ALLOC_CONF, torch_of,
 from doctor.launch.versions import sort_key
 from doctor.probes.base.context import Context
 from doctor.probes.base.edits import set_variable
-from doctor.probes.base.result import Result, make_error, make_ok, make_void, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_void, make_warning
 from doctor.probes.base.stack import find_version, read_torch
 
 NAME = "allocator"
@@ -31,10 +31,8 @@ def probe(context: Context) -> Iterator[Result]:
     torch = read_torch(context)[0] or torch_of(find_version(context, "sglang") or "9999")
     problems = [problem for name, value in settings.items() for problem in check_one(context, name, value, torch)]
     problems += [*check_winner(settings, torch), *check_contradictions(context, settings)]
-    yield from problems
-    if not problems:
-        facts = tuple((f"env.{name}", value) for name, value in settings.items())
-        yield make_ok(NAME, f"torch {torch} knows every key of {' and '.join(settings)}", facts=facts)
+    good = make_ok(NAME, f"torch {torch} knows every key of {' and '.join(settings)}")
+    yield from add_facts(problems or [good], ((f"env.{name}", value) for name, value in settings.items()))
 
 
 def check_one(context: Context, name: str, value: str, torch: str) -> Iterator[Result]:
@@ -83,8 +81,8 @@ def check_winner(settings: Mapping[str, str], torch: str) -> Iterator[Result]:
 def check_contradictions(context: Context, settings: Mapping[str, str]) -> Iterator[Result]:
     """Yield expandable segments together with what needs memory at fixed places.
 
-    Memory saver and the weight-cache daemon (0.5.23, weight_cache/daemon.py), Mooncake over EFA
-    (disaggregation/mooncake/utils.py) and torch's own backend cudaMallocAsync.
+    Memory saver and the weight-cache daemon (0.5.23, weight_cache/daemon.py) and Mooncake over EFA
+    (disaggregation/mooncake/utils.py); torch's own backend cudaMallocAsync ignores them.
     """
     for name, value in settings.items():
         flat = value.replace(" ", "")
@@ -97,10 +95,12 @@ def check_contradictions(context: Context, settings: Mapping[str, str]) -> Itera
             clashes.append("MOONCAKE_PROTOCOL=efa")
         if context.environment.get("SGLANG_MOONCAKE_CUSTOM_MEM_POOL"):
             clashes.append("SGLANG_MOONCAKE_CUSTOM_MEM_POOL")
-        if "backend:cudaMallocAsync" in flat:
-            clashes.append("backend:cudaMallocAsync")
+        fixed = merge_alloc_conf(value, "expandable_segments:False")
+        edits, fixes = (set_variable(context, name, fixed),), (f"export {name}={fixed}",)
         if clashes:
-            fixed = merge_alloc_conf(value, "expandable_segments:False")
-            edits = (set_variable(context, name, fixed),)
             summary = f"expandable_segments:True does not go with {' and '.join(clashes)}"
-            yield make_error(NAME, summary, (f"{name}={value}",), (f"export {name}={fixed}",), edits)
+            yield make_error(NAME, summary, (f"{name}={value}",), fixes, edits)
+        elif "backend:cudaMallocAsync" in flat:
+            # torch 2.11 starts with both and allocates (seen on an H200)
+            summary = "expandable_segments:True has no effect with backend:cudaMallocAsync"
+            yield make_warning(NAME, summary, (f"{name}={value}",), fixes, edits)

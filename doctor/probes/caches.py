@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.probes.base.context import Context
 from doctor.probes.base.files import place
-from doctor.probes.base.result import Result, make_error, make_ok, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_warning
 
 NAME = "caches"
 GROUP = "tools"
@@ -24,13 +24,9 @@ _VARIABLES = (
 def probe(context: Context) -> Iterator[Result]:
     """Judge the variables; whether the folders take a file is the disk probe's."""
     problems = [*check_home(context), *check_variables(context)]
-    yield from problems
-    if not problems:
-        given = [name for name in _VARIABLES if context.environment.get(name)]
-        facts = tuple((f"env.{name}", context.environment[name]) for name in given)
-        yield make_ok(
-            NAME, f"HOME={context.environment.get('HOME')}; {', '.join(given) or 'no cache is moved'}", facts=facts
-        )
+    given = [name for name in _VARIABLES if context.environment.get(name)]
+    good = make_ok(NAME, f"HOME={context.environment.get('HOME')}; {', '.join(given) or 'no cache is moved'}")
+    yield from add_facts(problems or [good], ((f"env.{name}", context.environment[name]) for name in given))
 
 
 def check_home(context: Context) -> Iterator[Result]:

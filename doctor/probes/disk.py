@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from doctor.memory.units import GIB, MIB, format_size
 from doctor.probes.base.context import Context
-from doctor.probes.base.launch import find_hub_cache
+from doctor.probes.base.launch import find_hub_cache, is_remote
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "disk"
@@ -37,7 +38,12 @@ def probe(context: Context) -> Iterator[Result]:
     if not found:
         yield from () if answer.reason else (make_void(NAME, "no folder to look at"),)
         return
-    problems = [problem for path, row in found.items() for problem in check_path(path, row)]
+    hub = find_hub_cache(context.environment)
+    problems = [
+        problem if path != hub or needs_download(context) else problem._replace(severity="info")
+        for path, row in found.items()
+        for problem in check_path(path, row)
+    ]
     yield from merge(problems)
     if not problems and not answer.reason:
         least = min(found.values(), key=lambda row: row.get("free", 0))
@@ -66,13 +72,15 @@ def check_path(path: str, row: dict[str, Any]) -> Iterator[Result]:
             NAME,
             f"{folder} is full: {format_size(row['free'])} free",
             (),
-            (f"du -xsh {folder}/* | sort -h | tail", move),
+            (f"du -xsh {shlex.quote(folder)}/* | sort -h | tail", move),
         )
     elif row["free"] < _CACHE:
         summary = f"{folder} has {format_size(row['free'])} free; compiled kernels may take {format_size(_CACHE)}"
         yield make_warning(NAME, summary, (), (move,))
     elif row.get("has_inodes") and row["inodes"] < _INODES:
-        yield make_error(NAME, f"{folder} has only {row['inodes']} inodes left", (), (f"df -i {folder}", move))
+        yield make_error(
+            NAME, f"{folder} has only {row['inodes']} inodes left", (), (f"df -i {shlex.quote(folder)}", move)
+        )
 
 
 def suggest(path: str) -> str:
@@ -93,19 +101,25 @@ def merge(problems: list[Result]) -> Iterator[Result]:
 
 
 def check_download(context: Context, found: dict[str, Any]) -> Iterator[Result]:
-    """Warn when the model would have to be downloaded."""
+    """Say that the model has to be downloaded."""
+    if not needs_download(context):
+        return
+    name = str(context.value("model_path"))
+    row = found.get(find_hub_cache(context.environment), {})
+    free = format_size(row["free"]) if "free" in row else "unknown"
+    fix = f"hf download {shlex.quote(name)}"
+    if context.environment.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        summary = f"{name} is not in the cache, and HF_HUB_OFFLINE forbids the download"
+        yield make_error(NAME, summary, (), (f"HF_HUB_OFFLINE=0 {fix}   # with the network",))
+    else:
+        summary = f"{name} is not in the cache and will be downloaded; {free} free there"
+        yield make_warning(NAME, summary, (), (fix,))._replace(severity="info")
+
+
+def needs_download(context: Context) -> bool:
+    """Tell whether the launch names a repository of the Hugging Face hub that is not in the cache."""
     name = context.value("model_path")
-    if (
-        context.model is None
-        and isinstance(name, str)
-        and name.count("/") == 1
-        and not name.startswith(("/", ".", "~"))
-    ):
-        row = found.get(find_hub_cache(context.environment), {})
-        free = format_size(row["free"]) if "free" in row else "unknown"
-        if context.environment.get("HF_HUB_OFFLINE") == "1":
-            fixes = (f"hf download {name}   # with the network",)
-            yield make_error(NAME, f"{name} is not in the cache, and HF_HUB_OFFLINE=1 forbids the download", (), fixes)
-        else:
-            summary = f"{name} is not in the cache and will be downloaded; {free} free there"
-            yield make_warning(NAME, summary, (), (f"hf download {name}",))
+    if context.model is not None or not isinstance(name, str) or is_remote(name):
+        return False
+    is_elsewhere = context.environment.get("SGLANG_USE_MODELSCOPE", "").lower() in ("1", "true", "yes")
+    return name.count("/") == 1 and not name.startswith(("/", ".", "~")) and not is_elsewhere

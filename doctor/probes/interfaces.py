@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.probes.base.context import Context
 from doctor.probes.base.edits import set_variable
-from doctor.probes.base.result import Result, make_error, make_ok, make_void
+from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "interfaces"
 GROUP = "network"
@@ -16,6 +16,9 @@ NEEDS = ()
 
 # Variables that hold interface names (NCCL's and gloo's documentation), and those that hold InfiniBand devices.
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
+# Without the first two's interface no server starts, with tensor parallelism or without (seen with gloo on an H200);
+# NCCL and Mooncake go on over other ways, slowly, when a device is missing, and few launches use the rest.
+_VITAL = frozenset({"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})
 _DEVICES = ("NCCL_IB_HCA", "MOONCAKE_DEVICE", "NVSHMEM_HCA_LIST")
 _FLAGS = ("disaggregation_ib_device", "mooncake_ib_device")
 
@@ -26,6 +29,9 @@ def probe(context: Context) -> Iterator[Result]:
     flags = [name for name in _FLAGS if isinstance(context.value(name), str) and context.value(name)]
     if not asked and not flags:
         yield make_void(NAME, "no variable or flag names an interface")
+        return
+    if not context.list("/sys/class/net"):
+        yield make_unknown(NAME, SUMMARY, "/sys/class/net is not there")
         return
     problems = [problem for name in asked for problem in check_variable(context, name)]
     problems += [problem for name in flags for problem in check_flag(context, name)]
@@ -56,9 +62,9 @@ def describe(context: Context, name: str, value: str, there: list[str], *, is_de
     fix = f"export {name}={best}" if best else f"unset {name}"
     evidence = (f"{name}={value}", f"here: {', '.join(there) or 'none'}")
     edits = (set_variable(context, name, best),)
-    return make_error(
-        NAME, f"{name} names an {kind} that this host does not have", evidence, (fix, f"unset {name}"), edits
-    )
+    severe = make_error if name in _VITAL else make_warning
+    fixes = tuple(dict.fromkeys((fix, f"unset {name}")))
+    return severe(NAME, f"{name} names an {kind} that this host does not have", evidence, fixes, edits)
 
 
 def check_flag(context: Context, name: str) -> Iterator[Result]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from doctor.memory.units import MIB, format_size
+from doctor.memory.units import GIB, MIB, format_size
 from doctor.probes.base.context import Context
 from doctor.probes.base.files import place
-from doctor.probes.base.result import Result, make_ok, make_warning
+from doctor.probes.base.result import Result, make_ok, make_unknown, make_warning
 
 NAME = "leftovers"
 GROUP = "launch"
@@ -18,8 +20,10 @@ NEEDS = ()
 
 _MAX_PROCESSES = 20_000
 # Names in /dev/shm of SGLang, NCCL and CUDA (source study of 0.5.23; recordings on the CPU show sgl* and sem.mp-*).
-_SEGMENTS = ("sgl_shm_", "sglang_loads_", "multi_tokenizer_args_", "nccl-", "cuda.shm.", "psm_", "sem.mp-")
-_SERVER = ("sglang", "launch_server")
+_OWN = ("sgl_shm_", "sglang_loads_", "multi_tokenizer_args_")
+_SEGMENTS = (*_OWN, "nccl-", "cuda.shm.", "psm_", "sem.mp-")
+# What a process that starts schedulers is called: its program, or the title that it gave itself.
+_PARENTS = ("python", "pypy", "sglang", "ray")
 
 
 class Process(NamedTuple):
@@ -33,6 +37,9 @@ class Process(NamedTuple):
 
 def probe(context: Context) -> Iterator[Result]:
     """Look at processes first; segments count as remains only when no server runs."""
+    if not any(name.isdecimal() for name in context.list("/proc")):
+        yield make_unknown(NAME, SUMMARY, "/proc shows no processes")
+        return
     processes = list(list_processes(context))
     alive = [process for process in processes if process.line.startswith("sglang::") and not process.zombie]
     orphans = [process for process in alive if is_orphan(context, process)]
@@ -47,7 +54,7 @@ def probe(context: Context) -> Iterator[Result]:
         kills = tuple(f"kill {parent}   # its parent" for parent in parents)
         yield make_warning(NAME, f"{len(zombies)} dead process(es) of a server were never collected", evidence, kills)
     running = [process for process in processes if not process.zombie]
-    segments = [] if running else list(list_segments(context))
+    segments = [] if running else list_segments(context)
     if sum(size for _, size in segments) > MIB:
         yield describe_segments(segments)
     elif not orphans and not zombies:
@@ -76,27 +83,49 @@ def is_server(words: list[str]) -> bool:
 
 
 def is_orphan(context: Context, process: Process) -> bool:
-    """Tell whether a process's parent is none of SGLang's (in a container, process 1 may be the server itself)."""
-    line = (context.read(f"/proc/{process.parent}/cmdline") or "").replace("\0", " ")
-    return not any(word in line for word in _SERVER)
+    """Tell whether a process's parent is one that only collects orphans.
+
+    A living parent is a Python: the server, or any program that holds an Engine. In a container process 1 may be it.
+    """
+    folder = f"/proc/{process.parent}"
+    words = (context.read(f"{folder}/cmdline") or "").split("\0")
+    names = {os.path.basename(words[0]), (context.read(f"{folder}/comm") or "").strip()}
+    with contextlib.suppress(OSError):
+        names.add(os.path.basename(os.readlink(place(context.root, f"{folder}/exe"))))
+    return any(names) and not any(name.startswith(_PARENTS) for name in names)
 
 
-def list_segments(context: Context) -> Iterator[tuple[str, int]]:
-    """Yield names and sizes of segments that servers make."""
+def list_segments(context: Context) -> list[tuple[str, int]]:
+    """List names and sizes of the segments that servers make, of this user, and that no process maps."""
+    found = {}
     for name in context.list("/dev/shm")[:10_000]:  # noqa: S108 - looked at, not written to
         if name.startswith(_SEGMENTS):
-            try:
-                yield name, os.stat(place(context.root, f"/dev/shm/{name}")).st_blocks * 512  # noqa: S108 - same
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                state = os.stat(place(context.root, f"/dev/shm/{name}"))  # noqa: S108 - same
+                if state.st_uid == os.geteuid() or os.geteuid() == 0:
+                    found[name] = state.st_blocks * 512
+    if sum(found.values()) > MIB:
+        for name in list_mapped(context):
+            found.pop(name, None)
+    return list(found.items())
+
+
+def list_mapped(context: Context) -> Iterator[str]:
+    """Yield the names in /dev/shm that a process has mapped: those of another program that runs."""
+    for pid in [name for name in context.list("/proc") if name.isdecimal()][:_MAX_PROCESSES]:
+        for line in (context.read(f"/proc/{pid}/maps") or "").splitlines():
+            if "/dev/shm/" in line:  # noqa: S108 - same
+                yield line.rpartition("/dev/shm/")[2].removesuffix(" (deleted)")  # noqa: S108 - same
 
 
 def describe_segments(segments: list[tuple[str, int]]) -> Result:
-    """Say which segments may go; only those that SGLang itself names are safe to remove by pattern."""
-    total = format_size(sum(size for _, size in segments))
+    """Say which segments may go; those of SGLang's own names are safe, of the others somebody should be asked."""
+    total = sum(size for _, size in segments)
     evidence = tuple(f"{name}: {format_size(size)}" for name, size in sorted(segments, key=lambda one: -one[1])[:6])
-    fixes = (
-        "rm /dev/shm/sgl_shm_* /dev/shm/sglang_loads_*   # while no server runs",
-        "lsof /dev/shm   # who uses the others",
-    )
-    return make_warning(NAME, f"{len(segments)} segments of an earlier server hold {total} of memory", evidence, fixes)
+    own = [shlex.quote(f"/dev/shm/{name}") for name, _ in segments if name.startswith(_OWN)]  # noqa: S108 - same
+    fixes = [f"rm {' '.join(own[:16])}"] if own else []
+    if len(own) < len(segments):
+        fixes.append("sudo fuser -v /dev/shm/*   # who uses the others; no process that is visible here does")
+    summary = f"{len(segments)} segments of an earlier server hold {format_size(total)} of memory"
+    found = make_warning(NAME, summary, evidence, tuple(fixes))
+    return found if total > GIB else found._replace(severity="info")

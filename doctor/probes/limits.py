@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from doctor.memory.units import GIB, format_size
 from doctor.probes.base.context import Context
-from doctor.probes.base.result import Result, make_error, make_ok, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_warning
 
 NAME = "limits"
 GROUP = "host"
@@ -45,11 +45,9 @@ def read_limits() -> Limits:
 def judge(limits: Limits, context: Context) -> Iterator[Result]:
     """Yield what is too low for this launch."""
     problems = [*check_files(limits), *check_threads(limits), *check_memory(limits, context)]
-    yield from problems
-    if not problems:
-        shown = {name: "unlimited" if value < 0 else str(value) for name, value in limits.items() if " " not in name}
-        facts = tuple((f"limit.{name}", value) for name, value in shown.items())
-        yield make_ok(NAME, ", ".join(f"{name} {value}" for name, value in shown.items()), facts=facts)
+    shown = {name: "unlimited" if value < 0 else str(value) for name, value in limits.items() if " " not in name}
+    good = make_ok(NAME, ", ".join(f"{name} {value}" for name, value in shown.items()))
+    yield from add_facts(problems or [good], ((f"limit.{name}", value) for name, value in shown.items()))
 
 
 def is_below(value: int, wanted: int) -> bool:

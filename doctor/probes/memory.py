@@ -33,10 +33,10 @@ def probe(context: Context) -> Iterator[Result]:
     if limit is not None:
         evidence.append(f"container limit {format_size(limit)}, {format_size(used or 0)} used")
     if room < needed:
-        yield say_short(ranks, needed, room, limit is not None and room < available, tuple(evidence))
+        found = say_short(ranks, needed, room, limit is not None and room < available, tuple(evidence))
     else:
-        facts = (("host.memory", str(total)), ("host.memory_limit", str(limit)))
-        yield make_ok(NAME, "; ".join(evidence), facts=facts)
+        found = make_ok(NAME, "; ".join(evidence))
+    yield found._replace(facts=(("host.memory", str(total)), ("host.memory_limit", str(limit))))
     yield from check_settings(context, fields)
 
 

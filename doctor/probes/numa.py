@@ -11,7 +11,7 @@ from doctor.probes.base.context import Context
 from doctor.probes.base.edits import set_variable
 from doctor.probes.base.files import list_names
 from doctor.probes.base.interpreter import which
-from doctor.probes.base.result import Result, make_error, make_ok, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_unknown, make_warning
 
 NAME = "numa"
 GROUP = "host"
@@ -30,12 +30,13 @@ def probe(context: Context) -> Iterator[Result]:
     nodes = [name for name in list_names(context.root, "/sys/devices/system/node") if name[4:].isdecimal()]
     allowed = read_status(context, "Cpus_allowed_list")
     memory = read_status(context, "Mems_allowed_list")
+    if not nodes and not context.list("/sys/devices/system"):
+        yield make_unknown(NAME, SUMMARY, "/sys/devices/system is not there")
+        return
     problems = [*check_binding(context, nodes, memory)] if len(nodes) > 1 else []
     problems += check_cpus(context)
-    yield from problems
-    if not problems:
-        facts = (("host.numa_nodes", str(len(nodes))), ("host.cpus", str(allowed)))
-        yield make_ok(NAME, f"{len(nodes) or 1} NUMA node(s), CPUs {allowed or '?'}", facts=facts)
+    good = make_ok(NAME, f"{len(nodes) or 1} NUMA node(s), CPUs {allowed or '?'}")
+    yield from add_facts(problems or [good], (("host.numa_nodes", str(len(nodes))), ("host.cpus", str(allowed))))
 
 
 def read_status(context: Context, field: str) -> str | None:

@@ -26,7 +26,7 @@ def probe(context: Context) -> Iterator[Result]:
 
 
 def describe(context: Context, port: Port, why: str) -> Result:
-    """Say who holds a port and what to do."""
+    """Say who holds a port and what to do; without a launch nobody asked for this one."""
     pid = find_holder(context, port.number)
     if pid is None and "in use" not in why.lower():
         return describe_address(port, why)
@@ -35,6 +35,10 @@ def describe(context: Context, port: Port, why: str) -> Result:
         f"{port.host}:{port.number}: {why}",
         f"held by pid {pid}: {name}" if pid else "held by a process of another user",
     )
+    if context.launch is None:
+        summary = f"port {port.number}, SGLang's default, is taken; another launch needs another one"
+        found = make_warning(NAME, summary, evidence, (f"--port {find_free(context, port.number)}",))
+        return found._replace(severity="info")
     edits: tuple[Edit, ...] = ()
     fixes = [f"kill {pid}   # {name}" if pid else f"sudo ss -ltnp sport = :{port.number}"]
     if port.use.startswith("HTTP"):
@@ -42,8 +46,7 @@ def describe(context: Context, port: Port, why: str) -> Result:
         fixes.append(f"--port {free}")
         edits = (Edit("flag", "--port", None, str(free)),)
     summary = f"port {port.number} ({port.use}) is taken: the server would find out after loading everything"
-    severe = make_error if context.launch is not None else make_warning
-    return severe(NAME, summary, evidence, tuple(fixes), edits)
+    return make_error(NAME, summary, evidence, tuple(fixes), edits)
 
 
 def describe_address(port: Port, why: str) -> Result:

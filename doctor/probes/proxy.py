@@ -30,7 +30,9 @@ def probe(context: Context) -> Iterator[Result]:
     if is_excepted(target, exceptions):
         yield make_ok(NAME, f"{proxies[0]} is set, and no_proxy excepts {target}")
         return
-    wanted = ",".join(filter(None, [exceptions, *dict.fromkeys((target, "127.0.0.1", "localhost"))]))
+    # 0.5.1 and before sent it to 0.0.0.0 when told to listen there
+    own = dict.fromkeys((target, "127.0.0.1", "localhost", *(("0.0.0.0",) if host == "0.0.0.0" else ())))  # noqa: S104
+    wanted = ",".join(filter(None, [exceptions, *own]))
     evidence = (f"{proxies[0]}={environment[proxies[0]]}", f"no_proxy={exceptions or '(not set)'}")
     summary = f"the warm-up request to {target} would go through the proxy: the server may never get ready"
     edits = (set_variable(context, "no_proxy", wanted),)

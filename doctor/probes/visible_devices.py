@@ -16,7 +16,7 @@ from doctor.probes.base.devices import (
     read_visible,
 )
 from doctor.probes.base.edits import set_variable
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
+from doctor.probes.base.result import Result, add_facts, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "visible-devices"
 GROUP = "gpu"
@@ -32,6 +32,12 @@ def probe(context: Context) -> Iterator[Result]:
         return
     devices = list_devices(context)
     entries = read_visible(context)
+    facts = (("env.CUDA_VISIBLE_DEVICES", context.environment.get(VARIABLE, "(not set)")),)
+    yield from add_facts(judge(context, entries, devices), facts)
+
+
+def judge(context: Context, entries: list[str] | None, devices: list[Device]) -> Iterator[Result]:
+    """Yield what is wrong with the variable, else the count."""
     problems = list(check_entries(context, entries, devices)) if entries is not None else []
     yield from problems
     yield from check_others(context)
@@ -80,7 +86,9 @@ def check_names(
     kept = names[: names.index(wrong[0])]
     seen = f"only {','.join(kept)} are seen" if kept else "no GPU is seen at all"
     summary = f"{VARIABLE} names {', '.join(wrong)}, which is not here: {seen}"
-    yield make_error(NAME, summary, (*evidence, f"GPUs of this machine: {there}"), *mend(context, devices))
+    is_enough = len(kept) >= max(1, count_needed(context) or 0)
+    severe = make_warning if is_enough else make_error
+    yield severe(NAME, summary, (*evidence, f"GPUs of this machine: {there}"), *mend(context, devices))
 
 
 def is_slice(name: str, devices: list[Device]) -> bool:
@@ -131,10 +139,9 @@ def check_count(context: Context, devices: list[Device], entries: list[str] | No
     seen, needed = list_visible(context), count_needed(context)
     slices = [entry for entry in entries or () if entry.startswith("MIG-")]
     count = len(seen) or len(slices)
-    facts = (("env.CUDA_VISIBLE_DEVICES", context.environment.get(VARIABLE, "(not set)")),)
     if needed is None or needed <= count:
         wanted = f", {needed} needed" if needed is not None else ""
-        return make_ok(NAME, f"{count} of {len(devices)} GPU(s) seen{wanted}", facts=facts)
+        return make_ok(NAME, f"{count} of {len(devices)} GPU(s) seen{wanted}")
     evidence = (f"GPUs here: {len(devices)}; seen: {count}; {describe_need(context)}",)
     if needed <= len(devices):
         return make_error(NAME, f"the launch needs {needed} GPUs and sees {count}", evidence, *mend(context, devices))

@@ -80,6 +80,12 @@ def test_accelerator_under_wsl_without_the_library(tmp_path):
     assert "WSL" in found.summary
 
 
+def test_accelerator_that_hangs_where_nothing_else_tells_of_it(tmp_path):
+    hangs = Answer(None, "NVML: python gave no answer within 7 s; nvidia-smi: not on PATH")
+    (found,) = problems(accelerator, see(tmp_path, hangs, "sglang serve --model-path /m"))
+    assert "does not answer" in found.summary
+
+
 def test_accelerator_with_a_wedged_driver(tmp_path):
     write(tmp_path, "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06")
     (found,) = problems(accelerator, see(tmp_path, Answer(None, "NVML: python gave no answer within 7 s")))
@@ -347,6 +353,12 @@ def test_nvidia_visible_devices_void(tmp_path):
 def test_nvidia_visible_devices_void_beside_gpus_handed_in_by_cdi(tmp_path):
     context = see(tmp_path, TWO, environment={"NVIDIA_VISIBLE_DEVICES": "void"})
     assert statuses(visible_devices, context) == ["ok"]
+
+
+@pytest.mark.parametrize(("command", "severity"), [("sglang serve --model-path /m", "warning"), (TP2, "error")])
+def test_visible_devices_beyond_those_that_are_needed_is_a_warning(tmp_path, command, severity):
+    context = see(tmp_path, TWO, command, environment={"CUDA_VISIBLE_DEVICES": "0,7"})
+    assert problems(visible_devices, context)[0].severity == severity
 
 
 def test_visible_devices_of_two_kinds_are_numbered_by_speed(tmp_path):

@@ -66,6 +66,12 @@ def test_memory_in_unused_huge_pages(tmp_path):
     assert "huge pages" in problems(memory, make_context(tmp_path))[0].summary
 
 
+def test_memory_gives_its_facts_beside_a_fault(tmp_path):
+    write_memory(tmp_path, 8)
+    (found,) = problems(memory, make_context(tmp_path, TP4))
+    assert dict(found.facts)["host.memory"] == str(128 * GIB)
+
+
 def test_memory_without_proc_is_unknown(tmp_path):
     assert statuses(memory, make_context(tmp_path)) == ["unknown"]
 
@@ -187,6 +193,10 @@ def test_fewer_cpus_than_ranks(tmp_path):
     assert "2 CPU(s) for 4 rank(s)" in problems(numa, make_context(tmp_path, TP4))[0].summary
 
 
+def test_nodes_that_cannot_be_counted_are_not_called_one(tmp_path):
+    assert statuses(numa, make_context(tmp_path, TP4)) == ["unknown"]
+
+
 @given(st.text(alphabet="0123456789-, x", max_size=30))
 def test_lists_of_numbers_are_counted_or_refused(text):
     count = numa.count_list(text)
@@ -229,11 +239,32 @@ def test_disk_that_hangs_is_named(tmp_path):
     assert "/mnt/dead" in found[0].reason
 
 
+HUB = "/root/.cache/huggingface/hub"
+
+
 def test_model_that_would_be_downloaded(tmp_path):
-    context = see_disk(
-        tmp_path, make_path("/root/.cache/huggingface/hub"), command="sglang serve --model-path org/name"
-    )
-    assert "will be downloaded" in problems(disk, context)[0].summary
+    context = see_disk(tmp_path, make_path(HUB), command="sglang serve --model-path org/name")
+    (found,) = problems(disk, context)
+    assert ("will be downloaded" in found.summary, found.severity) == (True, "info")
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/model", "/models/m", "gpt2"])
+def test_model_that_is_not_downloaded_from_the_hub(tmp_path, path):
+    assert problems(disk, see_disk(tmp_path, make_path(HUB), command=f"sglang serve --model-path {path}")) == []
+
+
+def test_model_from_another_hub_is_not_looked_for_in_this_one(tmp_path):
+    environment = {"SGLANG_USE_MODELSCOPE": "true"}
+    command = "sglang serve --model-path org/name"
+    assert problems(disk, see_disk(tmp_path, make_path(HUB), command=command, environment=environment)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "severity"), [("", "info"), (TP4, "info"), ("sglang serve --model-path org/name", "error")]
+)
+def test_cache_of_the_hub_that_is_read_only(tmp_path, command, severity):
+    found = problems(disk, see_disk(tmp_path, make_path(HUB, writable=False), command=command))
+    assert (found[0].severity, "not writable" in found[0].summary) == (severity, True)
 
 
 def test_model_that_may_not_be_downloaded(tmp_path):
@@ -253,9 +284,11 @@ def test_pressure_now(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["earlyoom", "systemd-oomd"])
-def test_guard_that_kills_early(tmp_path, name):
+@pytest.mark.parametrize(("flags", "severity"), [("", "info"), ("--cpu-offload-gb 40", "warning")])
+def test_guard_that_kills_early(tmp_path, name, flags, severity):
     write(tmp_path, "/proc/55/comm", name[:15] + "\n")
-    assert any(name in found.summary for found in problems(pressure, make_context(tmp_path)))
+    (found,) = problems(pressure, make_context(tmp_path, f"{TP4} {flags}"))
+    assert (name in found.summary, found.severity) == (True, severity)
 
 
 def test_oom_kill_in_the_kernel_log(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from doctor.probes import hub, interfaces, ports, proxy, rendezvous
 from doctor.probes.base.context import Answer
 from doctor.probes.base.edits import correct_command
-from doctor.probes.base.ports import list_ports
+from doctor.probes.base.ports import Port, list_ports
 from tests.probes.helpers import make_context, problems, run, statuses, write
 
 SERVE = "sglang serve --model-path /m"
@@ -30,8 +30,18 @@ def test_port_that_is_taken(taken):
     assert f"--port {taken}" not in correct_command(context.launch, [found])
 
 
-def test_port_that_is_free(taken):
-    assert statuses(ports, make_context("/", f"{SERVE} --port {taken + 1}")) in (["ok"], ["problem"])
+def test_port_that_is_free():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    assert statuses(ports, make_context("/", f"{SERVE} --port {number}")) == ["ok"]
+
+
+def test_default_port_that_is_taken_is_a_note_without_a_launch(monkeypatch, taken):
+    monkeypatch.setattr(ports, "list_ports", lambda _: [Port(taken, "127.0.0.1", "HTTP (--port)")])
+    (found,) = problems(ports, make_context("/"))
+    assert found.severity == "info"
+    assert not any("kill" in fix for fix in found.fixes)
 
 
 def test_port_held_by_nobody_we_may_see(tmp_path, taken):
@@ -85,6 +95,20 @@ def test_interface_that_only_begins_so(host, name, value):
     assert name in problems(interfaces, make_context(host, environment={name: value}))[0].summary
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [("NCCL_SOCKET_IFNAME", "error"), ("GLOO_SOCKET_IFNAME", "error"), ("NCCL_IB_HCA", "warning")],
+)
+def test_interface_that_is_missing_is_as_bad_as_what_needs_it(host, name, severity):
+    assert [found.severity for found in problems(interfaces, make_context(host, environment={name: "bond7"}))] == [
+        severity
+    ]
+
+
+def test_interfaces_without_sys_are_unknown(tmp_path):
+    assert statuses(interfaces, make_context(tmp_path, environment={"NCCL_SOCKET_IFNAME": "eth0"})) == ["unknown"]
+
+
 def test_infiniband_device_with_a_port_exists(host):
     assert statuses(interfaces, make_context(host, environment={"NCCL_IB_HCA": "mlx5_0:1"})) == ["ok"]
 
@@ -136,6 +160,12 @@ def test_proxy_that_swallows_the_warm_up():
     context = make_context("/", SERVE, environment={"HTTP_PROXY": "http://127.0.0.1:9"})
     (found,) = problems(proxy, context)
     assert "no_proxy=127.0.0.1,localhost" in correct_command(context.launch, [found])
+
+
+def test_proxy_is_told_of_every_address_that_a_version_may_use():
+    context = make_context("/", f"{SERVE} --host 0.0.0.0", environment={"HTTP_PROXY": "http://127.0.0.1:9"})
+    (found,) = problems(proxy, context)
+    assert found.fixes == ("export no_proxy=127.0.0.1,localhost,0.0.0.0",)
 
 
 @pytest.mark.parametrize("exceptions", ["127.0.0.1", "localhost,127.0.0.0/8", "*"])

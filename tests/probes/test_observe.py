@@ -187,6 +187,17 @@ def test_paths_are_looked_at(stack, tmp_path):
     assert row["writable"]
 
 
+def test_paths_that_are_odd_do_not_hide_the_others(stack, tmp_path, monkeypatch):
+    _, context = stack
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(observe, "list_paths", lambda _: ("no/such/model", "x" * 5000, "", str(tmp_path)))
+    answer = observe.observe_paths(context)
+    assert answer.reason == ""
+    assert answer.data["no/such/model"]["folder"] == str(tmp_path)
+    assert not answer.data["x" * 5000]["exists"]
+    assert answer.data[str(tmp_path)]["exists"]
+
+
 def test_kernel_log_that_may_not_be_read(stack, tmp_path):
     _, context = stack
     write_program(tmp_path / "dmesg", "#!/bin/sh\necho 'dmesg: Operation not permitted' >&2\nexit 1\n")

@@ -234,11 +234,12 @@ def test_cuda_that_does_not_start(tmp_path, error, words):
     assert words in found.summary
 
 
-def test_cuda_error_of_an_empty_variable_belongs_to_another_probe(tmp_path):
+@pytest.mark.parametrize("value", ["", "0,0"])
+def test_cuda_error_of_a_wrong_variable_belongs_to_another_probe(tmp_path, value):
     context = see_imports(
         tmp_path,
         {**TORCH, **KERNEL, "cuda": {"error": "No CUDA GPUs are available"}},
-        f"CUDA_VISIBLE_DEVICES='' {LAUNCH}",
+        f"CUDA_VISIBLE_DEVICES='{value}' {LAUNCH}",
     )
     assert problems(imports, context) == []
 
@@ -402,6 +403,11 @@ def test_allocator_syntax(tmp_path, text, words):
 def test_allocator_with_memory_saver(tmp_path):
     context = see_allocator(tmp_path, "expandable_segments:True", f"{LAUNCH} --enable-memory-saver")
     assert "--enable-memory-saver" in problems(allocator, context)[0].summary
+
+
+def test_allocator_of_the_driver_s_own_kind_has_no_segments(tmp_path):
+    (found,) = problems(allocator, see_allocator(tmp_path, "backend:cudaMallocAsync,expandable_segments:True"))
+    assert (found.severity, "has no effect" in found.summary) == ("warning", True)
 
 
 def test_allocator_with_mooncake_over_efa(tmp_path):

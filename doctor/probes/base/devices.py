@@ -75,7 +75,10 @@ def find_device(entry: str, devices: list[Device]) -> Device | None:
 
 
 def list_visible(context: Context) -> list[Device]:
-    """Return the GPUs that the launch sees, in its order: CUDA stops at the first entry that is wrong."""
+    """Return the GPUs that the launch sees, in its order: CUDA stops at the first entry that is wrong.
+
+    An entry that is there twice keeps CUDA from starting (cuInit gives 101 on an H200, driver 580).
+    """
     devices = list_devices(context)
     entries = read_visible(context)
     if entries is None:
@@ -83,7 +86,9 @@ def list_visible(context: Context) -> list[Device]:
     seen: list[Device] = []
     for entry in entries:
         device = find_device(entry, devices)
-        if device is None or device in seen:
+        if device in seen:
+            return []
+        if device is None:
             break
         seen.append(device)
     return seen

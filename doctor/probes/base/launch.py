@@ -53,7 +53,7 @@ def make_launch(command: Command, version: str | None, environment: Mapping[str,
 def list_model_places(launch: Launch | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return where the model may lie: the folder itself, else its place in the Hugging Face cache."""
     name = launch.values.given.get("model_path") if launch else None
-    if not isinstance(name, str) or "\0" in name:
+    if not isinstance(name, str) or "\0" in name or is_remote(name):
         return ()
     if name.startswith(("/", "./", "../", "~")) or name.count("/") != 1:
         return (os.path.expanduser(name),)
@@ -69,11 +69,17 @@ def find_hub_cache(environment: Mapping[str, str]) -> str:
     return environment.get("HF_HUB_CACHE") or os.path.join(base, "hub")
 
 
-def find_snapshot(repository: str) -> str | None:
-    """Return the folder of the revision `main` of a cached repository, None when it was never downloaded."""
+def find_snapshot(repository: str, revision: str) -> str | None:
+    """Return the folder of a revision (branch, tag or commit) of a cached repository, None when it is not there."""
     try:
-        with open(os.path.join(repository, "refs", "main"), encoding="utf-8") as stream:
-            folder = os.path.join(repository, "snapshots", stream.read(100).strip())
+        with open(os.path.join(repository, "refs", revision), encoding="utf-8") as stream:
+            commit = stream.read(100).strip()
     except (OSError, ValueError):
-        return None
+        commit = revision
+    folder = os.path.join(repository, "snapshots", commit)
     return folder if os.path.isdir(folder) else None
+
+
+def is_remote(name: str) -> bool:
+    """Tell an address such as s3://bucket/model, which SGLang reads through a connector."""
+    return "://" in name

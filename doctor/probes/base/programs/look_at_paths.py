@@ -11,18 +11,19 @@ from typing import Any
 def main() -> None:
     """Print one object for each path, at once."""
     for path in sys.argv[1:]:
-        print(json.dumps({"path": path, **look_at(path)}), flush=True)
+        try:
+            found = look_at(os.path.abspath(path))
+        except OSError as error:
+            found = {"error": error.strerror or str(error)}
+        print(json.dumps({"path": path, **found}), flush=True)
 
 
 def look_at(path: str) -> dict[str, Any]:
     """Return space, inodes and rights of the nearest folder that exists."""
     folder = path
-    while folder not in ("/", "") and not os.path.exists(folder):
+    while folder != "/" and not os.path.exists(folder):
         folder = os.path.dirname(folder)
-    try:
-        space = os.statvfs(folder or "/")
-    except OSError as error:
-        return {"error": error.strerror or str(error)}
+    space = os.statvfs(folder)
     return {
         "exists": folder == path,
         "is_folder": folder == path and os.path.isdir(path),
