@@ -304,6 +304,25 @@ def test_text_puts_problems_first():
     )
 
 
+def test_text_names_one_reason_once():
+    rows = [Result(name, "unknown", "all is well", reason="it runs elsewhere") for name in ("disk", "limits")]
+    written = render_text(SAMPLE._replace(results=tuple(rows)), Target())
+    assert "Could not check\n  disk, limits: because it runs elsewhere\n" in written
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("0.5.23", ", SGLang 0.5.23\n"), ("", ", SGLang not installed\n"), (None, "launch command)\n")],
+)
+def test_text_calls_sglang_missing_only_where_somebody_looked(version, words):
+    assert words in render_text(SAMPLE._replace(version=version), Target())
+    assert ("not installed" in render_markdown(SAMPLE._replace(version=version), Target())) is (version == "")
+
+
+def test_sglang_is_not_called_missing_when_no_probe_needs_it():
+    assert "not installed" not in check("--only", "ports").stdout
+
+
 def test_text_is_coloured_only_where_the_target_is():
     assert "\x1b[1;31m" in render_text(SAMPLE, Target(color=True))
 

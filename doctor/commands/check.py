@@ -114,7 +114,7 @@ def make_report(chosen: list[Probe], results: list[Result], context: Context, se
         tuple(clean_result(result) for result in results),
         {probe.NAME: probe.GROUP for probe in chosen},
         clean(f"{python.path} ({python.origin})" if python.path else python.origin),
-        clean(find_version(context, "sglang") or ""),
+        clean(find_version(context, "sglang") or "") if context.look("python").data is not None else None,
         clean(launch.command.text) if launch else None,
         clean(corrected) if corrected else None,
         seconds,
@@ -131,7 +131,7 @@ def settle(context: Context, command: Command | None, observed: Mapping[str, Ans
 
 def find_model(context: Context) -> str | None:
     """Return the model's folder or file when a child could look at it: the path itself, else its place in the cache."""
-    found = context.look("paths").data or {}
+    found = (context.look("paths").data or {}) if not context.is_outside else {}
     places = list_model_places(context.launch, context.environment)
     for number, path in enumerate(places):
         if found.get(path, {}).get("exists"):

@@ -12,6 +12,7 @@ NAME = "accelerator"
 GROUP = "gpu"
 SUMMARY = "an accelerator is there"
 NEEDS = ("gpus",)
+INSIDE = False
 
 # PCI vendors, and the classes of display controllers (03) and processing accelerators (12).
 _VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x19e5": "Ascend", "0x8086": "Intel"}

@@ -18,6 +18,7 @@ NAME = "allocator"
 GROUP = "python"
 SUMMARY = "torch understands its allocator's settings"
 NEEDS = ("python",)
+INSIDE = False
 
 _SWITCHES = ("expandable_segments", "pinned_use_cuda_host_register", "release_lock_on_cudamalloc")
 

@@ -14,6 +14,7 @@ NAME = "architectures"
 GROUP = "gpu"
 SUMMARY = "torch was built for these GPUs"
 NEEDS = ("gpus", "python", "imports")
+INSIDE = True
 
 _LOWEST = 75
 """`SGLang only supports sm75 and above` (srt/model_executor/load_model_utils.py:91, 0.5.23)."""

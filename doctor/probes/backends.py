@@ -20,6 +20,7 @@ NAME = "backends"
 GROUP = "launch"
 SUMMARY = "the chosen backends run on these GPUs"
 NEEDS = ("gpus", "paths")
+INSIDE = False
 
 
 class Gate(NamedTuple):

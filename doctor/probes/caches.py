@@ -13,6 +13,7 @@ NAME = "caches"
 GROUP = "tools"
 SUMMARY = "HOME and the cache folders can be used"
 NEEDS = ()
+INSIDE = True
 
 # Variables that name folders which SGLang and what it imports write to (srt/environ.py 0.5.23, torch, triton).
 _VARIABLES = (

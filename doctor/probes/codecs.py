@@ -18,6 +18,7 @@ NAME = "codecs"
 GROUP = "python"
 SUMMARY = "audio and video can be decoded"
 NEEDS = ("python", "codecs", "paths", "imports")
+INSIDE = True
 
 _INSTALL = {
     "debian": "sudo apt-get install -y ffmpeg",

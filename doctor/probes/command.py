@@ -14,6 +14,7 @@ NAME = "command"
 GROUP = "launch"
 SUMMARY = "the launch command is valid"
 NEEDS = ("python",)
+INSIDE = False
 
 # Judged by probes of their own, which know the installed torch and the GPUs that are there.
 _ELSEWHERE = frozenset({"allocator", "devices"})

@@ -18,10 +18,12 @@ NAME = "compilers"
 GROUP = "tools"
 SUMMARY = "kernels can be compiled at the first start"
 NEEDS = ("gpus", "python")
+INSIDE = True
 
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
-# First CUDA that compiles for a capability (CUDA release notes): 12.8 for Blackwell, 11.8 for Hopper and Ada.
-_FIRST_NVCC = ((100, (12, 8)), (89, (11, 8)))
+# First CUDA that compiles for a capability or a later one (CUDA release notes): 11.8 for Hopper and Ada, 12.8 for the
+# first Blackwells, 12.9 for sm103 and sm121, 13.0 for sm110, which had another number before.
+_FIRST_NVCC = ((121, (12, 9)), (120, (12, 8)), (110, (13, 0)), (103, (12, 9)), (100, (12, 8)), (89, (11, 8)))
 _LIBCUDA = (
     *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"),
     *("/usr/lib/wsl/lib", "/usr/local/cuda/compat", "/usr/local/nvidia/lib64"),
@@ -102,7 +104,8 @@ def check_compiler(context: Context) -> Iterator[Result]:
         yield make_warning(
             NAME, f"no C++ compiler ({wanted})", (), ("sudo apt-get install -y g++", "sudo dnf install -y gcc-c++")
         )
-    if not any(which(name, context.environment) for name in ("gcc", "cc", "clang")):
+    names = ("gcc", "cc", "clang", *context.environment.get("CC", "").split()[:1])  # Triton asks CC first
+    if not any(which(name, context.environment) for name in names):
         yield make_error(NAME, "no C compiler: Triton cannot build its launcher", (), ("sudo apt-get install -y gcc",))
     found = read_interpreter(context)
     if found and not found.get("headers"):

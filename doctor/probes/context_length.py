@@ -15,6 +15,7 @@ NAME = "context-length"
 GROUP = "launch"
 SUMMARY = "the context length is the model's or less"
 NEEDS = ("paths",)
+INSIDE = True
 
 VARIABLE = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 

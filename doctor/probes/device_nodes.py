@@ -14,6 +14,7 @@ NAME = "device-nodes"
 GROUP = "gpu"
 SUMMARY = "the device files may be opened"
 NEEDS = ("gpus",)
+INSIDE = False
 
 
 def probe(context: Context) -> Iterator[Result]:

@@ -13,6 +13,7 @@ NAME = "devices"
 GROUP = "gpu"
 SUMMARY = "the GPUs are healthy"
 NEEDS = ("gpus",)
+INSIDE = False
 
 _MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
 # Cards that bridges join: a link without a partner is idle on a healthy one.

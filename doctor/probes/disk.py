@@ -15,6 +15,7 @@ NAME = "disk"
 GROUP = "host"
 SUMMARY = "there is disk space for temporary files and caches"
 NEEDS = ("paths",)
+INSIDE = True
 
 # Kernels that FlashInfer, Triton and SGLang compile at the first start take 1 to 3 GiB together (H200 recordings).
 _CACHE, _TINY = 3 * GIB, 256 * MIB

@@ -13,6 +13,7 @@ NAME = "driver"
 GROUP = "gpu"
 SUMMARY = "the driver fits torch's CUDA version"
 NEEDS = ("gpus", "python", "imports")
+INSIDE = False
 
 # First driver branch of each CUDA major version's minor-version compatibility (CUDA Toolkit release notes, table
 # of minimum drivers for compatibility), as CUDA major to branch.
@@ -33,6 +34,9 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_ok(NAME, f"driver {version}", facts=facts)
         return
     if torch is None or not cuda:
+        if context.look("python").data is None:
+            yield make_unknown(NAME, SUMMARY, context.look("python").reason)._replace(facts=facts)
+            return
         what = "torch is not installed" if torch is None else f"torch {torch} was not built for CUDA"
         yield make_ok(NAME, f"driver {version}; {what}, so there is nothing to compare", facts=facts)
         return

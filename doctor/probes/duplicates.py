@@ -13,6 +13,7 @@ NAME = "duplicates"
 GROUP = "python"
 SUMMARY = "no package is there twice"
 NEEDS = ("python", "imports")
+INSIDE = True
 
 # Distributions that install the same module; the second is the name in use now (renamed in SGLang 0.5.10, and
 # flashinfer at 0.2.3). pynvml needs nvidia-ml-py and has no module of that name any more from 12.0 on.

@@ -18,6 +18,7 @@ NAME = "fit"
 GROUP = "launch"
 SUMMARY = "the model fits"
 NEEDS = ("gpus", "paths", "python")
+INSIDE = True
 
 # A flag that ends the server by itself, as the plan says it.
 _CRASH = re.compile(r"(--[a-z][a-z0-9-]{1,60}) crashes")

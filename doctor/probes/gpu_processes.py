@@ -14,6 +14,7 @@ NAME = "gpu-processes"
 GROUP = "gpu"
 SUMMARY = "the GPUs are free"
 NEEDS = ("gpus",)
+INSIDE = False
 
 # The driver itself takes 0.5 to 0.9 GiB on an H200 with nothing running (nvidia-smi on the recording machine).
 _IDLE = GIB

@@ -11,6 +11,7 @@ NAME = "hub"
 GROUP = "network"
 SUMMARY = "the model hub answers"
 NEEDS = ("hub",)
+INSIDE = False
 
 
 def probe(context: Context) -> Iterator[Result]:

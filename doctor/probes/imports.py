@@ -16,6 +16,7 @@ NAME = "imports"
 GROUP = "python"
 SUMMARY = "torch and the kernel package can be imported"
 NEEDS = ("python", "gpus", "imports")
+INSIDE = True
 
 # Module to distributions, newest name first.
 _DISTRIBUTIONS = {"sgl_kernel": ("sglang-kernel", "sgl-kernel")}

@@ -13,6 +13,7 @@ NAME = "interfaces"
 GROUP = "network"
 SUMMARY = "named interfaces exist"
 NEEDS = ()
+INSIDE = True
 
 # Variables that hold interface names (NCCL's and gloo's documentation), and those that hold InfiniBand devices.
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")

@@ -16,6 +16,7 @@ NAME = "interpreter"
 GROUP = "python"
 SUMMARY = "the launch's Python works"
 NEEDS = ("python",)
+INSIDE = True
 
 _PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
 _CONTAINER = "use the image lmsysorg/sglang, or a newer distribution"

@@ -17,6 +17,7 @@ NAME = "leftovers"
 GROUP = "launch"
 SUMMARY = "no remains of an earlier server"
 NEEDS = ()
+INSIDE = False
 
 _MAX_PROCESSES = 20_000
 # Names in /dev/shm of SGLang, NCCL and CUDA (source study of 0.5.23; recordings on the CPU show sgl* and sem.mp-*).

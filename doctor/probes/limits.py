@@ -14,6 +14,7 @@ NAME = "limits"
 GROUP = "host"
 SUMMARY = "ulimits are high enough"
 NEEDS = ()
+INSIDE = True
 
 Limits = Mapping[str, int]
 # A server of one rank failed at 64 open files with "Too many open files" (recorded, 0.5.23); each rank and each

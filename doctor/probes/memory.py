@@ -15,6 +15,7 @@ NAME = "memory"
 GROUP = "host"
 SUMMARY = "the host has memory for the server's processes"
 NEEDS = ()
+INSIDE = False
 
 
 def probe(context: Context) -> Iterator[Result]:

@@ -14,6 +14,7 @@ from doctor.memory import config as cfg
 from doctor.memory.headers import INDEX, NOTHING, list_shards, read_headers, read_index
 from doctor.memory.units import format_size
 from doctor.probes.base.context import Context
+from doctor.probes.base.launch import is_remote
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 from doctor.probes.base.stack import find_version, read_interpreter
 
@@ -21,13 +22,19 @@ NAME = "model-files"
 GROUP = "launch"
 SUMMARY = "the model's folder is complete"
 NEEDS = ("paths", "python")
+INSIDE = True
 
 # What transformers and SGLang load a tokenizer from.
 _TOKENIZERS = (
     *("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json"),
-    *("tiktoken.model", "qwen.tiktoken", "spiece.model"),
+    *("tiktoken.model", "qwen.tiktoken", "spiece.model", "sentencepiece.bpe.model", "vocab.txt"),
 )
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
+# Files of models without a config.json.
+_OTHER_FORMATS = (
+    ("params.json", "has Mistral's own format"),
+    ("model_index.json", "is a diffusion pipeline"),
+)
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
 # `organisation/name` as the hub has it.
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,95}")
@@ -39,6 +46,9 @@ def probe(context: Context) -> Iterator[Result]:
     name = context.value("model_path")
     if context.launch is None or not isinstance(name, str):
         yield make_void(NAME, "no model was named (doctor check --model DIR)")
+        return
+    if is_remote(name):
+        yield make_void(NAME, f"{name} is read through a connector, which is not looked into")
         return
     row = (context.look("paths").data or {}).get(os.path.expanduser(name))
     if row is None and context.look("paths").reason:
@@ -66,9 +76,10 @@ def check_folder(context: Context, folder: Path) -> Iterator[Result]:
     if folder.is_file():
         yield make_ok(NAME, f"{folder.name} is a single file of {format_size(folder.stat().st_size)}")
         return
-    if (folder / "params.json").is_file() and not (folder / "config.json").exists():
-        yield make_ok(NAME, f"{folder} has Mistral's own format, which is not looked into")
-        return
+    for name, kind in _OTHER_FORMATS:
+        if (folder / name).is_file() and not (folder / "config.json").exists():
+            yield make_ok(NAME, f"{folder} {kind}, which is not looked into")
+            return
     config = None
     try:
         config = cfg.make_config(cfg.read_json(folder / "config.json"))
@@ -127,7 +138,8 @@ def check_tokenizer(context: Context, folder: Path) -> Iterator[Result]:
     """Yield a missing tokenizer and a missing chat template."""
     if context.value("skip_tokenizer_init") or context.is_given("tokenizer_path"):
         return
-    if not any((folder / name).is_file() for name in _TOKENIZERS) and not any(islice(folder.glob("*.tiktoken"), 1)):
+    own = (path for pattern in ("*.tiktoken", "tokenization_*.py") for path in folder.glob(pattern))
+    if not any((folder / name).is_file() for name in _TOKENIZERS) and not any(islice(own, 1)):
         fixes = (*suggest_download(folder, "tokenizer*"), "or name another folder with --tokenizer-path")
         yield make_error(NAME, f"{folder} holds no tokenizer", (), fixes)
     elif not has_template(context, folder):
@@ -156,7 +168,8 @@ def check_architecture(context: Context, config: cfg.Config) -> Iterator[Result]
         # transformers refuses it with "Unrecognized model" (seen with 0.5.23 after 12 s)
         yield make_error(NAME, "config.json names no model_type", (), ("download config.json again",))
         return
-    known = list_known(Path(at).parent / "srt" / "models") if at else frozenset()
+    is_extended = bool(context.environment.get("SGLANG_EXTERNAL_MODEL_PACKAGE"))  # classes of the user's own
+    known = list_known(Path(at).parent / "srt" / "models") if at and not is_extended else frozenset()
     if known and not known & set(names):
         version = find_version(context, "sglang") or "here"
         summary = f"sglang {version} has no class for {names[0]}: it falls back to Transformers or refuses"

@@ -17,6 +17,7 @@ NAME = "numa"
 GROUP = "host"
 SUMMARY = "ranks may be bound to their NUMA nodes"
 NEEDS = ()
+INSIDE = True
 
 VARIABLE = "SGLANG_NUMA_BIND_V2"
 # Schedulers start behind `numactl --cpunodebind=N --membind=N` by default from 0.5.6 on; from 0.5.15 on SGLang

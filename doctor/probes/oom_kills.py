@@ -15,6 +15,7 @@ NAME = "oom-kills"
 GROUP = "host"
 SUMMARY = "the kernel killed nothing for lack of memory"
 NEEDS = ("kernel",)
+INSIDE = False
 
 _KILL = re.compile(r".*[Kk]illed process (\d+) \(([^)]{0,64})\)")
 _FIX = "doctor plan MODEL says how much host memory a launch takes"

@@ -21,6 +21,7 @@ NAME = "packages"
 GROUP = "python"
 SUMMARY = "packages have the versions that sglang pins"
 NEEDS = ("python", "gpus")
+INSIDE = True
 
 # Without these there is no start. Many of the others were missing from a server of 0.5.15.post1 that was recorded on
 # an H200, and it answered all the same, with a transformers that was not the pinned one.

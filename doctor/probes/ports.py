@@ -13,6 +13,7 @@ NAME = "ports"
 GROUP = "network"
 SUMMARY = "the ports are free"
 NEEDS = ()
+INSIDE = True
 
 
 def probe(context: Context) -> Iterator[Result]:

@@ -12,6 +12,7 @@ NAME = "pressure"
 GROUP = "host"
 SUMMARY = "nothing would kill the server early"
 NEEDS = ()
+INSIDE = False
 
 _SHARE = re.compile(r"^(some|full) avg10=(\d{1,3}(?:\.\d+)?)", re.MULTILINE)
 # systemd-oomd acts at 60 % of full pressure by default (oomd.conf, DefaultMemoryPressureLimit).

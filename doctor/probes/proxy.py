@@ -12,6 +12,7 @@ NAME = "proxy"
 GROUP = "network"
 SUMMARY = "requests on loopback go straight"
 NEEDS = ()
+INSIDE = True
 
 # Read by requests and urllib for http:// addresses; https_proxy does not apply to the warm-up.
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")

@@ -12,6 +12,7 @@ NAME = "rendezvous"
 GROUP = "network"
 SUMMARY = "the nodes can find each other"
 NEEDS = ("rendezvous",)
+INSIDE = True
 
 
 def probe(context: Context) -> Iterator[Result]:

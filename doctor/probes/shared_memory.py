@@ -12,6 +12,7 @@ NAME = "shared-memory"
 GROUP = "host"
 SUMMARY = "shared memory /dev/shm is large enough"
 NEEDS = ("paths",)
+INSIDE = True
 
 _PATH = "/dev/shm"  # noqa: S108 - looked at, not written to
 # Docker's default; NCCL's buffers and SGLang's own segments outgrow it with the second rank, and NCCL says
@@ -41,15 +42,15 @@ def probe(context: Context) -> Iterator[Result]:
     evidence = (f"{format_size(free)} of {format_size(total)} free",)
     facts = (("host.shm", str(total)),)
     if not found["writable"]:
-        yield make_error(
-            NAME, "shared memory /dev/shm is not writable for this user", evidence, ("sudo chmod 1777 /dev/shm",)
-        )
+        summary = "shared memory /dev/shm is not writable for this user"
+        yield make_error(NAME, summary, evidence, ("sudo chmod 1777 /dev/shm",))._replace(facts=facts)
     elif ranks > 1 and free < min(_RANK, _DOCKER * 4) * ranks:
         severe = make_error if free <= _DOCKER * ranks else make_warning
         yield severe(
             NAME, f"shared memory /dev/shm is too small for {ranks} ranks: NCCL fails", evidence, _FIXES
         )._replace(facts=facts)
     elif free < _DOCKER // 2:
-        yield make_warning(NAME, "shared memory /dev/shm is nearly full", evidence, ("ls -lS /dev/shm | head", *_FIXES))
+        fixes = ("ls -lS /dev/shm | head", *_FIXES)
+        yield make_warning(NAME, "shared memory /dev/shm is nearly full", evidence, fixes)._replace(facts=facts)
     else:
         yield make_ok(NAME, f"shared memory /dev/shm: {evidence[0]}, {ranks} rank(s)", facts=facts)

@@ -22,6 +22,7 @@ NAME = "visible-devices"
 GROUP = "gpu"
 SUMMARY = "the launch sees the GPUs it needs"
 NEEDS = ("gpus",)
+INSIDE = False
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 

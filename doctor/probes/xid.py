@@ -15,6 +15,7 @@ NAME = "xid"
 GROUP = "gpu"
 SUMMARY = "no GPU errors in the kernel's log"
 NEEDS = ("gpus", "kernel")
+INSIDE = False
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): (\d{1,3}),")
 # NVIDIA's table of Xid errors: those that mean hardware or driver; all others point at software.

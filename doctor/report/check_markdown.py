@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor import __version__
 from doctor.probes.base.result import Result
-from doctor.report.check_report import CheckReport, summarise, to_data
+from doctor.report.check_report import CheckReport, name_version, summarise, to_data
 from doctor.report.interface import Target
 
 
@@ -35,7 +35,7 @@ def list_lines(report: CheckReport) -> Iterator[str]:
         yield ""
     yield "**Environment**"
     yield ""
-    facts = [f"Python: {report.python}", f"SGLang: {report.version or 'not installed'}"]
+    facts = [f"Python: {report.python}", *filter(None, [name_version(report)])]
     facts += [f"{name}: {value}" for name, value in to_data(report)["facts"].items()]
     yield from fence("\n".join(facts))
     yield ""

@@ -25,12 +25,15 @@ class Difference(NamedTuple):
 
 
 class CheckReport(NamedTuple):
-    """One check. `corrected` is the launch with every edit that mends something; `differences` is for --compare."""
+    """One check. `corrected` is the launch with every edit that mends something; `differences` is for --compare.
+
+    `version` is that of the installed sglang, empty when it is not installed, None when nobody looked or could.
+    """
 
     results: tuple[Result, ...]
     groups: Mapping[str, str]
     python: str
-    version: str
+    version: str | None
     command: str | None
     corrected: str | None
     seconds: float
@@ -84,6 +87,11 @@ def clean_fact(name: str, value: str) -> tuple[str, str]:
 def clean_value(value: str | None) -> str | None:
     """Return a value that may be None, cleaned."""
     return None if value is None else clean(value)
+
+
+def name_version(report: CheckReport) -> str | None:
+    """Say which SGLang is installed, None when that is not known."""
+    return None if report.version is None else f"SGLang {report.version}" if report.version else "SGLang not installed"
 
 
 def count(report: CheckReport) -> dict[str, int]:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from doctor.probes.base.result import Result
-from doctor.report.check_report import CheckReport, summarise
+from doctor.report.check_report import CheckReport, name_version, summarise
 from doctor.report.interface import Target
 
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1", "head": "1", "fix": "1;36", "good": "1;32", "": ""}
@@ -32,8 +32,7 @@ def list_lines(report: CheckReport, width: int) -> Iterator[Line]:
     problems = report.problems
     worst = problems[0].severity if problems else "info"
     yield ("good" if worst == "info" else worst), f"CHECK: {summarise(report)}"
-    version = f", SGLang {report.version}" if report.version else ", SGLang not installed"
-    yield "", f"Python of the launch: {report.python}{version}"
+    yield "", ", ".join(filter(None, [f"Python of the launch: {report.python}", name_version(report)]))
     for problem in problems:
         yield "", ""
         yield from describe_problem(problem, width)
@@ -64,14 +63,18 @@ def list_corrected(report: CheckReport) -> Iterator[Line]:
 
 
 def list_unknown(report: CheckReport, width: int) -> Iterator[Line]:
-    """Yield what could not be checked, with the reason."""
-    unknown = report.select("unknown")
-    if unknown:
+    """Yield what could not be checked, with the reason; what has the same one stands together."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Result]] = {}
+    for result in report.select("unknown"):
+        groups.setdefault((result.reason, result.fixes), []).append(result)
+    if groups:
         yield "", ""
         yield "head", "Could not check"
-    for result in unknown:
-        yield from wrap(f"{result.probe}: {result.summary}: because {result.reason}", width, "  ", "    ")
-        yield from (("fix", f"    -> {fix}") for fix in result.fixes)
+    for (reason, fixes), results in groups.items():
+        names = ", ".join(dict.fromkeys(result.probe for result in results))
+        what = f"{names}: {results[0].summary}" if len(results) == 1 else names
+        yield from wrap(f"{what}: because {reason}", width, "  ", "    ")
+        yield from (("fix", f"    -> {fix}") for fix in fixes)
 
 
 def list_good(report: CheckReport, width: int) -> Iterator[Line]:

@@ -9,6 +9,7 @@ import pytest
 
 from doctor.probes import backends, caches, command, compilers, context_length, fit, leftovers, model_files
 from doctor.probes.base.edits import correct_command
+from doctor.probes.base.launch import find_snapshot, list_model_places
 from tests.probes.helpers import (
     make_context,
     make_device,
@@ -77,6 +78,20 @@ def test_command_of_a_version_without_a_table(model):
     assert "judged by the flags of" in run(command, context)[0].summary
 
 
+def test_snapshot_of_a_branch_a_tag_and_a_commit(tmp_path):
+    write(tmp_path, "refs/main", "abc\n")
+    write(tmp_path, "refs/pr/1", "def\n")
+    for commit in ("abc", "def"):
+        (tmp_path / "snapshots" / commit).mkdir(parents=True)
+    found = {name: find_snapshot(str(tmp_path), name) for name in ("main", "pr/1", "def", "v9")}
+    assert found == {
+        "main": f"{tmp_path}/snapshots/abc",
+        "pr/1": f"{tmp_path}/snapshots/def",
+        "def": f"{tmp_path}/snapshots/def",
+        "v9": None,
+    }
+
+
 def test_model_that_is_complete(model):
     assert statuses(model_files, see(model)) == ["ok"]
 
@@ -120,9 +135,23 @@ def test_model_whose_config_lacks_a_name(model, name):
     assert problems(model_files, see(model))[0].severity == "error"
 
 
-def test_model_in_mistral_s_own_format(tmp_path):
-    write(tmp_path, "params.json", "{}")
-    assert statuses(model_files, see(tmp_path)) == ["ok"]
+@pytest.mark.parametrize("name", ["params.json", "model_index.json"])
+def test_model_in_another_format_is_not_looked_into(tmp_path, name):
+    write(tmp_path, name, "{}")
+    (found,) = run(model_files, see(tmp_path))
+    assert (found.status, "not looked into" in found.summary) == ("ok", True)
+
+
+def test_model_behind_a_connector_is_not_looked_for():
+    context = make_context("/", "sglang serve --model-path s3://bucket/model", observed={"paths": {}})
+    assert list_model_places(context.launch, {}) == ()
+    assert statuses(model_files, context) == ["not-applicable"]
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "sentencepiece.bpe.model", "tokenization_own.py", "own.tiktoken"])
+def test_model_with_a_tokenizer_of_another_kind(model, name):
+    os.rename(model / "tokenizer.json", model / name)
+    assert problems(model_files, see(model)) == []
 
 
 def test_model_without_weights_is_fine_with_dummy_ones(model):
@@ -411,9 +440,25 @@ def test_python_headers_that_are_missing(tmp_path):
     assert "Python.h of Python 3.12" in problems(compilers, see_tools(tmp_path, headers=False))[0].summary
 
 
-def test_nvcc_too_old_for_blackwell(tmp_path):
-    found = problems(compilers, see_tools(tmp_path, version="12.4", capability=(10, 0)))
-    assert "sm100 needs 12.8" in found[0].summary
+@pytest.mark.parametrize(
+    ("version", "capability", "words"),
+    [
+        ("12.4", (10, 0), "sm100 needs 12.8"),
+        ("12.8", (10, 3), "sm103 needs 12.9"),
+        ("12.8", (12, 1), "sm121 needs 12.9"),
+        ("12.9", (11, 0), "sm110 needs 13.0"),
+        ("11.7", (9, 0), "sm90 needs 11.8"),
+    ],
+)
+def test_nvcc_too_old_for_a_gpu(tmp_path, version, capability, words):
+    found = problems(compilers, see_tools(tmp_path, version=version, capability=capability))
+    assert words in found[0].summary
+
+
+def test_c_compiler_that_triton_is_told_of(tmp_path):
+    context = see_tools(tmp_path, "gcc")
+    write_program(tmp_path / "bin" / "icx", "#!/bin/sh\n")
+    assert problems(compilers, context._replace(environment={**context.environment, "CC": "icx -O2"})) == []
 
 
 def test_nvcc_of_another_major_than_torch(tmp_path):

@@ -1,6 +1,7 @@
 """Discovery, and that no probe or observer can break or stop a check."""
 
 import os
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -8,15 +9,17 @@ import pytest
 
 import doctor.probes
 from doctor.errors import DoctorError
+from doctor.launch.command import parse_command
 from doctor.probes.base import runner
 from doctor.probes.base.context import Answer
+from doctor.probes.base.interpreter import find_interpreter
 from doctor.probes.base.observe import OBSERVERS
 from doctor.probes.base.result import make_ok
 from tests.probes.helpers import make_context
 
 
 def make_probe(action, name="made-up"):
-    return SimpleNamespace(NAME=name, GROUP="gpu", SUMMARY="a made-up probe", NEEDS=(), probe=action)
+    return SimpleNamespace(NAME=name, GROUP="gpu", SUMMARY="a made-up probe", NEEDS=(), INSIDE=False, probe=action)
 
 
 def test_every_module_of_the_folder_is_a_probe():
@@ -29,6 +32,7 @@ def test_every_module_of_the_folder_is_a_probe():
         assert probe.NAME.replace("-", "_") == probe.__name__.rpartition(".")[2]
         assert probe.GROUP in runner.GROUPS
         assert probe.SUMMARY
+        assert isinstance(probe.INSIDE, bool)
         assert set(probe.NEEDS) <= set(OBSERVERS)
 
 
@@ -113,3 +117,29 @@ def test_every_probe_survives_nonsense_in_proc_and_sys(tmp_path, text):
         target.write_text(text)
     results = runner.run_probes(runner.list_probes(), make_context(tmp_path, "sglang serve --model-path /m --tp 8"))
     assert not [result.reason for result in results if "made a mistake" in result.reason]
+
+
+DOCKER = (
+    "docker run --gpus all -v /models:/models lmsysorg/sglang python3 -m sglang.launch_server --model-path /models/m"
+)
+YAML = """
+spec:
+  containers:
+  - command: ["python3", "-m", "sglang.launch_server", "--model-path", "/models/m"]
+"""
+
+
+@pytest.mark.parametrize("command", [DOCKER, YAML])
+def test_launch_in_a_container_is_not_judged_by_what_is_outside(tmp_path, command):
+    launch = parse_command(command)
+    python = find_interpreter(None, launch, {"PATH": os.environ["PATH"]})
+    context = make_context(tmp_path, command)._replace(python=python)
+    found = {result.probe: result for result in runner.run_probes(runner.list_probes(), context)}
+    for name in ("model-files", "shared-memory", "limits", "disk", "packages", "compilers", "ports"):
+        assert (found[name].status, "run the check inside" in found[name].reason) == ("unknown", True)
+    assert found["command"].status == "ok"
+
+
+def test_interpreter_that_is_named_is_judged_even_for_a_container(tmp_path):
+    python = find_interpreter(sys.executable, parse_command(DOCKER), {})
+    assert not make_context(tmp_path, DOCKER)._replace(python=python).is_outside

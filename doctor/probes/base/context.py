@@ -20,10 +20,14 @@ class Answer(NamedTuple):
 
 
 class Interpreter(NamedTuple):
-    """The Python that would run SGLang (None: not found), and where it was found or why not."""
+    """The Python that would run SGLang (None: not found), and where it was found or why not.
+
+    `in_container`: the launch starts a container, in which everything may be different.
+    """
 
     path: str | None
     origin: str
+    in_container: bool = False
 
 
 class Launch(NamedTuple):
@@ -85,6 +89,11 @@ class Context(NamedTuple):
     def is_given(self, dest: str) -> bool:
         """Tell whether the command sets a field."""
         return self.launch is not None and dest in self.launch.values.given
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the launch runs in a container and the check does not."""
+        return self.python.in_container
 
     @property
     def is_wsl(self) -> bool:

@@ -23,7 +23,7 @@ def find_interpreter(given: str | None, command: Command | None, environment: Ma
         return take_given(given)
     if command is not None:
         if is_in_container(command):
-            return Interpreter(None, "the launch runs in a container: run the check inside it")
+            return Interpreter(None, "the launch runs in a container: run the check inside it", in_container=True)
         found = find_in_command(command, environment)
         if found is not None:
             return found

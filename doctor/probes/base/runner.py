@@ -22,12 +22,16 @@ PROBE_SECONDS = 4.0
 
 
 class Probe(Protocol):
-    """A probe's module; NEEDS names observers."""
+    """A probe's module; NEEDS names observers.
+
+    INSIDE: it looks at what a container has of its own, so that a launch in one cannot be judged from outside.
+    """
 
     NAME: str
     GROUP: str
     SUMMARY: str
     NEEDS: tuple[str, ...]
+    INSIDE: bool
 
     def probe(self, context: Context) -> Iterator[Result]:
         """Yield one result for each thing looked at."""
@@ -97,6 +101,8 @@ def run_probe(probe: Probe, context: Context) -> list[Result]:
     """Run one probe; a mistake in it is a result that says so."""
     results: list[Result] = []
     try:
+        if probe.INSIDE and context.is_outside:
+            return [make_unknown(probe.NAME, probe.SUMMARY, context.python.origin)]
         results.extend(probe.probe(context))
     except DoctorError as error:
         results.append(make_unknown(probe.NAME, probe.SUMMARY, error.message, (error.hint,) if error.hint else ()))
