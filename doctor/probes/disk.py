@@ -9,7 +9,7 @@ from typing import Any
 from doctor.memory.units import GIB, MIB, format_size
 from doctor.probes.base.context import Context
 from doctor.probes.base.launch import find_hub_cache, is_remote
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
+from doctor.probes.base.result import SEVERITIES, Result, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "disk"
 GROUP = "host"
@@ -91,9 +91,9 @@ def suggest(path: str) -> str:
 
 
 def merge(problems: list[Result]) -> Iterator[Result]:
-    """Yield problems of one folder once, with all of their fixes."""
+    """Yield problems of one folder once, the worst of them with the fixes of all."""
     merged: dict[str, Result] = {}
-    for problem in problems:
+    for problem in sorted(problems, key=lambda one: SEVERITIES.index(one.severity)):
         key = problem.summary.partition(" (needed")[0]
         other = merged.get(key)
         fixes = problem.fixes if other is None else tuple(dict.fromkeys([*other.fixes, *problem.fixes]))

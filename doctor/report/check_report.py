@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from doctor.errors import DoctorError
 from doctor.launch.edits import Edit
-from doctor.probes.base.result import Result
+from doctor.probes.base.result import SEVERITIES, Result
 from doctor.redact import clean, shorten
 from doctor.report.interface import Target
 
@@ -42,9 +42,8 @@ class CheckReport(NamedTuple):
     @property
     def problems(self) -> list[Result]:
         """The problems, worst first."""
-        order = ("error", "warning", "info")
         found = [result for result in self.results if result.status == "problem"]
-        return sorted(found, key=lambda result: order.index(result.severity))
+        return sorted(found, key=lambda result: SEVERITIES.index(result.severity))
 
     def select(self, status: str) -> list[Result]:
         """Return the results with a status."""

@@ -228,6 +228,12 @@ def test_disk_with_a_fault(tmp_path, fields, words, severity):
     assert found.severity == severity
 
 
+def test_disk_that_several_caches_share_is_named_once_as_badly_as_the_worst(tmp_path):
+    rows = [make_path(path, folder="/root", writable=False) for path in (HUB, "/root/.cache/sglang", "/root/.triton")]
+    (found,) = problems(disk, see_disk(tmp_path, *rows))
+    assert (found.severity, len(found.fixes)) == ("error", 3)
+
+
 def test_disk_without_inode_counts_is_fine(tmp_path):
     assert problems(disk, see_disk(tmp_path, make_path("/tmp", inodes=0, has_inodes=False))) == []
 

@@ -9,6 +9,8 @@ from doctor.launch.edits import Edit
 
 Status = Literal["ok", "problem", "not-applicable", "unknown"]
 Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""Worst first."""
 
 
 class Result(NamedTuple):
