@@ -122,6 +122,21 @@ def test_plan_of_an_unknown_architecture_plans_by_its_sizes(make_model):
     assert any("NewForCausalLM is unknown here" in note for note in plan["notes"])
 
 
+def test_plan_of_an_unknown_architecture_without_weights_says_that_it_guesses(make_model):
+    folder = make_model(architectures=["NewForCausalLM"], model_type="new")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    done = run_plan(folder, *H200)
+    assert "Verdict: FITS (a guess: NewForCausalLM is unknown here)" in done.stdout
+
+
+def test_plan_of_an_unknown_architecture_of_another_form_exits_2(tmp_path):
+    (tmp_path / "config.json").write_text('{"architectures": ["WhisperForConditionalGeneration"], "d_model": 8}')
+    done = run_plan(tmp_path, *H200)
+    assert done.returncode == 2
+    assert "architecture WhisperForConditionalGeneration is unknown here" in done.stderr
+    assert "doctor explain LOG" in done.stderr
+
+
 def test_plan_of_a_missing_size_exits_2(make_model):
     done = run_plan(make_model(hidden_size=None), *H200)
     assert done.returncode == 2

@@ -91,7 +91,7 @@ def disables_window_pool(arguments: Mapping[str, object]) -> bool:
 
 def get_vocabulary(context: parts.Context, ranks: int) -> int:
     """Return one rank's rows of the vocabulary, after padding."""
-    return share(round_up(cfg.need(context.config, "vocab_size"), VOCABULARY_STEP), ranks)
+    return share(round_up(cfg.need(context.config, "vocab_size", "padded_vocab_size"), VOCABULARY_STEP), ranks)
 
 
 def make_embedding(context: parts.Context) -> Param:
@@ -129,7 +129,7 @@ def make_rope(context: parts.Context) -> tuple[Param, ...]:
     """
     config = context.config
     width = cfg.find(config, "qk_rope_head_dim")
-    if not width and cfg.find(config, "num_attention_heads", "n_head"):
+    if not width and cfg.find(config, *cfg.HEAD_KEYS):
         factor = cfg.get_float(config.text, "partial_rotary_factor", 1.0)
         width = int(cfg.get_head_dim(config) * min(factor, 1.0))
     return (Param("rotary_emb.cos_sin_cache", "buffer", count_positions(config) * width * 4, "fp32"),)
@@ -146,19 +146,35 @@ def count_positions(config: cfg.Config) -> int:
     return int(length * max(1.0, factor)) if kind in {"linear", "dynamic"} else length
 
 
+def find_towers(config: cfg.Config) -> Iterator[Mapping[str, object]]:
+    """Yield the configs of the image and audio towers; Qwen-Omni has them beside its language model."""
+    for data in (config.whole, cfg.get_map(config.whole, "thinker_config")):
+        for names in (("vision_config", "visual", "vit_config"), ("audio_config",)):
+            tower = cfg.get_map(data, *names)
+            if tower:
+                yield tower
+
+
 def has_vision(config: cfg.Config) -> bool:
     """Tell whether the model also has an image or audio tower."""
-    return bool(cfg.get_map(config.whole, "vision_config", "audio_config", "visual", "vit_config"))
+    return any(True for _ in find_towers(config))
 
 
 def make_vision(config: cfg.Config) -> tuple[Param, ...]:
-    """Return the image tower as one 16-bit block, whole on every rank (an upper bound: some are divided)."""
-    vision = cfg.get_map(config.whole, "vision_config", "visual", "vit_config")
-    depth = cfg.get_int(vision, "depth", "num_hidden_layers", "layers", "num_layers") or 0
-    hidden = cfg.get_int(vision, "hidden_size", "embed_dim", "width") or 0
-    width = cfg.get_int(vision, "intermediate_size") or 4 * hidden
-    elements = min(depth, cfg.MAX_LAYERS) * (4 * hidden * hidden + 2 * hidden * width)
+    """Return the towers as one 16-bit block, whole on every rank (an upper bound: some are divided)."""
+    elements = sum(map(count_tower, find_towers(config)))
     return (Param("visual", "vision", 2 * elements, "bf16"),) if elements else ()
+
+
+def count_tower(tower: Mapping[str, object]) -> int:
+    """Return the elements of a tower's layers, 0 when its config has an unknown form.
+
+    Qwen2-VL calls the tower's own width embed_dim, and that of what it hands on hidden_size.
+    """
+    depth = cfg.get_int(tower, "depth", "num_hidden_layers", "layers", "num_layers", "encoder_layers") or 0
+    hidden = cfg.get_int(tower, "embed_dim", "hidden_size", "width", "d_model") or 0
+    width = cfg.get_int(tower, "intermediate_size", "encoder_ffn_dim") or 4 * hidden
+    return min(depth, cfg.MAX_LAYERS) * (4 * hidden * hidden + 2 * hidden * width)
 
 
 def make_draft(context: parts.Context, family: parts.Family) -> tuple[Layer, ...]:

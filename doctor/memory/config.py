@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from doctor.errors import DoctorError
 
@@ -13,8 +13,13 @@ MAX_JSON_BYTES = 64 << 20  # the largest published index (Kimi-K2, 140 000 tenso
 MAX_NUMBER = 1 << 40  # no size in a config comes near; larger ones would only slow the arithmetic
 MAX_LAYERS = 2048  # each layer is walked; the deepest published model has 126
 
+# What a model's number of attention heads is called.
+HEAD_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 # Where multimodal configs keep the language model (SGLang 0.5.23, utils/hf_transformers/common.py).
 TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config")
+
+# Sizes that some configs (Hunyuan, Gemma 3n) repeat for every layer.
+LISTED = ("intermediate_size", "moe_intermediate_size", "moe_topk", "num_experts_per_tok", "num_shared_expert")
 
 
 class MissingSizeError(Exception):
@@ -38,7 +43,19 @@ def make_config(whole: Mapping[str, object]) -> Config:
     for _ in range(2):  # Qwen3-Omni nests thinker_config.text_config
         inner = next((text[k] for k in TEXT_KEYS if isinstance(text.get(k), Mapping)), None)
         text = inner if isinstance(inner, Mapping) else text
-    return Config(whole, text)
+    return Config(whole, spread(text))
+
+
+def spread(text: Mapping[str, object]) -> Mapping[str, object]:
+    """Bring sizes in sections of their own (DBRX) and lists of one size per layer into the usual form."""
+    sections = {**get_map(text, "attn_config"), **get_map(text, "ffn_config")}
+    uniform = {name: value[0] for name in LISTED if is_uniform(value := text.get(name))}
+    return {**sections, **text, **uniform} if sections or uniform else text
+
+
+def is_uniform(value: object) -> TypeGuard[list[object]]:
+    """Tell whether a value is a list that says the same for every layer."""
+    return isinstance(value, list) and 1 < len(value) <= MAX_LAYERS and value.count(value[0]) == len(value)
 
 
 def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> Mapping[str, object]:
@@ -158,4 +175,4 @@ def get_context_length(config: Config) -> int:
 def get_head_dim(config: Config) -> int:
     """Return the width of one attention head: head_dim when given, else hidden size over heads."""
     given = get_int(config.text, "head_dim", "attention_head_dim", "kv_channels")
-    return given or max(1, need(config, "hidden_size", "n_embd") // need(config, "num_attention_heads", "n_head"))
+    return given or max(1, need(config, "hidden_size", "n_embd", "d_model") // need(config, *HEAD_KEYS))

@@ -53,7 +53,7 @@ def measure_activations(
 
 def measure_attention(config: cfg.Config, ranks: Ranks) -> int:
     """Return the elements per token of query, key, value and attention output on one rank."""
-    heads = share(cfg.find(config, "num_attention_heads", "n_head", default=1), ranks.attention)
+    heads = share(cfg.find(config, *cfg.HEAD_KEYS, default=1), ranks.attention)
     width = cfg.find(config, "v_head_dim") or cfg.find(config, "head_dim", default=128)
     return heads * (3 * width + cfg.find(config, "qk_rope_head_dim"))
 

@@ -26,6 +26,9 @@ from doctor.memory.weights import (
     scale_model,
 )
 
+TOWER_COUNTED = "the image or audio tower counts whole on every rank; some models divide it"
+TOWER_UNKNOWN = "the image or audio tower is not counted: its config has no sizes that are known here"
+
 
 class Launch(NamedTuple):
     """What is known before any size is computed.
@@ -56,10 +59,7 @@ def prepare_launch(path: Path, arguments: Mapping[str, object], machine: Machine
     try:
         whole = build_whole(files, choice, arguments)
     except cfg.MissingSizeError as error:
-        raise DoctorError(
-            f"{path}: config.json lacks {error.name}, and the weight files do not show it either",
-            hint="give the original config.json of the model",
-        ) from error
+        raise describe_missing(path, choice, error.name) from error
     counted = None
     factors: Mapping[str, float] | None = None
     if files.headers.complete and files.headers.tensors:
@@ -68,6 +68,19 @@ def prepare_launch(path: Path, arguments: Mapping[str, object], machine: Machine
     draft = measure_draft(arguments)
     launch = Launch(files, choice, counted, factors, whole, arguments, machine, version, draft, ())
     return launch._replace(notes=tuple(list_reading_notes(launch)))
+
+
+def describe_missing(path: Path, choice: Choice, name: str) -> DoctorError:
+    """Build the error for a size that nothing gives: the file is incomplete, or of a form that is not known here."""
+    if choice.known:
+        return DoctorError(
+            f"{path}: config.json lacks {name}, and the weight files do not show it either",
+            hint="give the original config.json of the model",
+        )
+    return DoctorError(
+        f"{path}: architecture {choice.name} is unknown here and its config.json has no {name} to guess from",
+        hint="start it once and read `mem usage` and `#tokens` in its log (doctor explain LOG)",
+    )
 
 
 def measure_draft(arguments: Mapping[str, object]) -> int:
@@ -95,8 +108,14 @@ def list_reading_notes(launch: Launch) -> list[str]:
     if launch.counted is not None and launch.factors is not None:
         notes += describe_factors(launch.factors, launch.counted)
     if launch.whole.multimodal:
-        notes.append("the image or audio tower counts whole on every rank; some models divide it")
+        counted = launch.counted is not None or any(param.part == "vision" for param in launch.whole.everywhere)
+        notes.append(TOWER_COUNTED if counted else TOWER_UNKNOWN)
     return notes
+
+
+def is_guess(launch: Launch) -> bool:
+    """Tell whether every size is a guess: an unknown architecture that no weight file corrects."""
+    return not launch.choice.known and launch.counted is None
 
 
 def build_on_ranks(launch: Launch, arguments: Mapping[str, object]) -> tuple[Model, Ranks, Quant]:

@@ -115,7 +115,7 @@ def share(number: int, ranks: int) -> int:
 
 def find_conflicts(config: cfg.Config, ranks: Ranks) -> list[str]:
     """Return what makes SGLang refuse this division (0.5.23 parallel_hook.py, moe_ep_setup.py)."""
-    heads = cfg.find(config, "num_attention_heads", "n_head")
+    heads = cfg.find(config, *cfg.HEAD_KEYS)
     expert_width = cfg.find(config, "moe_intermediate_size")
     notes = []
     if ranks.tp % ranks.attention_dp:

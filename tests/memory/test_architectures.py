@@ -10,176 +10,20 @@ from doctor.memory.parallel import resolve_ranks
 from doctor.memory.weights import get_whole_stage
 
 from .helpers import LLAMA, build, sum_model
-
-BF16 = {"torch_dtype": "bfloat16", "tie_word_embeddings": False}
-FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-
-
-def shape(architecture, hidden, wide, layers, heads, keys, vocab, **more):  # noqa: PLR0917 - the six sizes of every model
-    return {
-        "architectures": [architecture],
-        "hidden_size": hidden,
-        "intermediate_size": wide,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": keys,
-        "vocab_size": vocab,
-        **BF16,
-        **more,
-    }
-
-
-DEEPSEEK = {
-    "moe_layer_freq": 1,
-    "kv_lora_rank": 512,
-    "qk_rope_head_dim": 64,
-    "qk_nope_head_dim": 128,
-    "v_head_dim": 128,
-}
-V3 = shape(
-    "DeepseekV3ForCausalLM",
-    7168,
-    18432,
-    61,
-    128,
-    128,
-    129280,
-    moe_intermediate_size=2048,
-    n_routed_experts=256,
-    n_shared_experts=1,
-    num_experts_per_tok=8,
-    first_k_dense_replace=3,
-    q_lora_rank=1536,
-    **DEEPSEEK,
+from .published import (
+    FALCON,
+    FP8,
+    GRANITE,
+    KIMI_LINEAR,
+    LFM2,
+    LONGCAT,
+    MIMO,
+    PUBLISHED,
+    QWEN2_VL,
+    QWEN_NEXT,
+    V3,
+    shape,
 )
-GPT_OSS = shape(
-    "GptOssForCausalLM",
-    2880,
-    2880,
-    36,
-    64,
-    8,
-    201088,
-    head_dim=64,
-    num_local_experts=128,
-    sliding_window=128,
-    layer_types=["sliding_attention", "full_attention"] * 18,
-    quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
-)
-QWEN_NEXT = shape(
-    "Qwen3NextForCausalLM",
-    2048,
-    5120,
-    48,
-    16,
-    2,
-    151936,
-    head_dim=256,
-    moe_intermediate_size=512,
-    shared_expert_intermediate_size=512,
-    num_experts=512,
-    linear_num_key_heads=16,
-    linear_key_head_dim=128,
-    linear_num_value_heads=32,
-    linear_value_head_dim=128,
-    full_attention_interval=4,
-)
-NEMOTRON = shape(
-    "NemotronHForCausalLM",
-    4480,
-    15680,
-    56,
-    40,
-    8,
-    131072,
-    head_dim=128,
-    mamba_num_heads=128,
-    mamba_head_dim=80,
-    n_groups=8,
-    ssm_state_size=128,
-    hybrid_override_pattern="M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
-)
-GEMMA3 = {
-    "architectures": ["Gemma3ForConditionalGeneration"],
-    "torch_dtype": "bfloat16",
-    "vision_config": {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27},
-    "text_config": {
-        "model_type": "gemma3_text", "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 62,
-        "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "vocab_size": 262208,
-        "sliding_window": 1024,
-    },
-}  # fmt: skip
-LLAMA4 = {
-    "architectures": ["Llama4ForConditionalGeneration"],
-    "torch_dtype": "bfloat16",
-    "vision_config": {"hidden_size": 1408, "intermediate_size": 5632, "num_hidden_layers": 34},
-    "text_config": {
-        "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
-        "num_local_experts": 16, "interleave_moe_layer_step": 1, "num_hidden_layers": 48, "num_attention_heads": 40,
-        "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 202048,
-    },
-}  # fmt: skip
-
-# Model, config, published parameters (two bytes each) or, for quantized ones, bytes. DeepSeek-V3's are its
-# 671 026 million parameters at one byte, two in embedding and head, and their scales; GLM's leave the draft out.
-PUBLISHED = [
-    ("Llama-3.1-8B", shape("LlamaForCausalLM", 4096, 14336, 32, 32, 8, 128256), 2 * 8_030_261_248),
-    ("Llama-3.1-70B", shape("LlamaForCausalLM", 8192, 28672, 80, 64, 8, 128256), 2 * 70_553_706_496),
-    ("Qwen2.5-7B", shape("Qwen2ForCausalLM", 3584, 18944, 28, 28, 4, 152064), 2 * 7_615_616_512),
-    ("Qwen3-8B", shape("Qwen3ForCausalLM", 4096, 12288, 36, 32, 8, 151936, head_dim=128), 2 * 8_190_735_360),
-    (
-        "Qwen3-0.6B",
-        shape("Qwen3ForCausalLM", 1024, 3072, 28, 16, 8, 151936, head_dim=128) | {"tie_word_embeddings": True},
-        2 * 596_049_920,
-    ),
-    (
-        "Qwen3-30B-A3B",
-        shape("Qwen3MoeForCausalLM", 2048, 6144, 48, 32, 4, 151936, head_dim=128, moe_intermediate_size=768, num_experts=128),
-        2 * 30_532_122_624,
-    ),
-    (
-        "Qwen3-235B-A22B",
-        shape("Qwen3MoeForCausalLM", 4096, 12288, 94, 64, 4, 151936, head_dim=128, moe_intermediate_size=1536, num_experts=128),
-        2 * 235_093_634_560,
-    ),
-    (
-        "Qwen1.5-MoE-A2.7B",
-        shape(
-            "Qwen2MoeForCausalLM", 2048, 5632, 24, 16, 16, 151936, moe_intermediate_size=1408, num_experts=60,
-            shared_expert_intermediate_size=5632,
-        ),
-        2 * 14_315_784_192,
-    ),
-    ("Mixtral-8x7B", shape("MixtralForCausalLM", 4096, 14336, 32, 32, 8, 32000, num_local_experts=8), 2 * 46_702_792_704),
-    (
-        "DeepSeek-V2-Lite",
-        shape(
-            "DeepseekV2ForCausalLM", 2048, 10944, 27, 16, 16, 102400, moe_intermediate_size=1408, n_routed_experts=64,
-            n_shared_experts=2, first_k_dense_replace=1, q_lora_rank=None, **DEEPSEEK,
-        ),
-        2 * 15_706_484_224,
-    ),
-    ("DeepSeek-V3", V3 | {"quantization_config": FP8}, 673_150_000_000),
-    ("gemma-3-27b", GEMMA3, 2 * 27_432_406_640),
-    ("gpt-oss-120b", GPT_OSS, 65_250_000_000),
-    ("Qwen3-Next-80B-A3B", QWEN_NEXT, 2 * 79_674_391_296),
-    (
-        "GLM-4.5-Air",
-        shape(
-            "Glm4MoeForCausalLM", 4096, 10944, 46, 96, 8, 151552, head_dim=128, moe_intermediate_size=1408,
-            n_routed_experts=128, n_shared_experts=1, first_k_dense_replace=1, attention_bias=True,
-        ),
-        2 * 106_850_000_000,
-    ),
-    ("Llama-4-Scout", LLAMA4, 2 * 108_641_793_536),
-    ("Nemotron-Nano-9B-v2", NEMOTRON, 2 * 8_888_227_328),
-    (
-        "Llama-3-70B AWQ",
-        shape("LlamaForCausalLM", 8192, 28672, 80, 64, 8, 128256)
-        | {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}},
-        39_770_000_000,
-    ),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("data", "published"), [row[1:] for row in PUBLISHED], ids=[row[0] for row in PUBLISHED])
@@ -260,6 +104,62 @@ def test_states_of_qwen_next_follow_the_state_dtype():
     assert full.state == 36 * (8192 * 3 * 2 + 32 * 128 * 128 * 4)
     half = measure_cell(build(QWEN_NEXT, mamba_ssm_dtype="bfloat16"), stage, 16)
     assert half.state == 36 * (8192 * 3 * 2 + 32 * 128 * 128 * 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "full", "window", "state"),
+    [
+        # 7 layers of MLA; 20 with three convolutions of 4096 channels and 32 heads of 128 x 128
+        (KIMI_LINEAR, 7 * 576 * 2, 0, 20 * (3 * 4096 * 3 * 2 + 32 * 128 * 128 * 4)),
+        # two latents in each of 28 layers
+        (LONGCAT, 28 * 2 * 576 * 2, 0, 0),
+        # one full layer of 4 key heads, 47 with a window and 8, keys 192 and values 128 wide
+        (MIMO, 4 * 320 * 2, 47 * 8 * 320 * 2, 0),
+        # attention in 4 of 40 layers, Mamba-2 in the others: 8448 channels, 128 heads of 64 x 128
+        (GRANITE, 4 * 2 * 8 * 128 * 2, 0, 36 * (8448 * 3 * 2 + 128 * 64 * 128 * 4)),
+        # both in each of 44 layers
+        (FALCON, 44 * 2 * 2 * 128 * 2, 0, 44 * (3584 * 3 * 2 + 24 * 128 * 256 * 4)),
+        (LFM2, 6 * 2 * 8 * 64 * 2, 0, 10 * 2048 * 2 * 2),
+    ],
+)
+def test_measure_cell_of_mixed_layers(data, full, window, state):
+    cell = measure_cell(build(data), get_whole_stage(build(data)), 16)
+    assert (cell.full, cell.window, cell.state) == (full, window, state)
+
+
+@pytest.mark.parametrize("data", [KIMI_LINEAR, LONGCAT, GRANITE, FALCON, LFM2, MIMO])
+def test_ranks_hold_their_share_of_mixed_layers(data):
+    whole, one = sum_model(build(data)), sum_model(build(data, tp_size=2))
+    assert sum(one.values()) == pytest.approx(sum(whole.values()) / 2, rel=0.03)
+
+
+def test_small_granite_has_a_dense_layer():
+    assert "experts" not in sum_model(build(GRANITE | {"num_local_experts": 0}))
+
+
+def test_starcoder_has_two_matrices_in_its_mlp():
+    data = shape("Starcoder2ForCausalLM", 64, 256, 1, 4, 2, 128, use_bias=True)
+    assert sum_model(build(data))["dense"] == 2 * (2 * 64 * 256 + 256 + 64)
+
+
+def test_towers_are_found_beside_the_language_model_too():
+    inside = {"thinker_config": {"text_config": LLAMA, "vision_config": {"depth": 1, "hidden_size": 8}}}
+    audio = {"audio_config": {"encoder_layers": 1, "d_model": 8, "encoder_ffn_dim": 16}}
+    vision = 2 * (4 * 8 * 8 + 2 * 8 * 32)
+    assert sum_model(build(inside))["vision"] == vision
+    assert sum_model(build(LLAMA | audio))["vision"] == 2 * (4 * 8 * 8 + 2 * 8 * 16)
+    assert sum_model(build(QWEN2_VL))["vision"] == 2 * 32 * 12 * 1280 * 1280
+
+
+def test_command_r_shares_its_embedding_without_saying_so():
+    data = {key: value for key, value in LLAMA.items() if key != "tie_word_embeddings"}
+    assert "head" not in sum_model(build(data | {"architectures": ["CohereForCausalLM"]}))
+
+
+def test_sizes_that_differ_from_layer_to_layer_are_no_size():
+    data = LLAMA | {"architectures": ["HunYuanMoEV1ForCausalLM"], "num_experts": 4, "moe_intermediate_size": [8, 16]}
+    with pytest.raises(cfg.MissingSizeError, match="moe_intermediate_size"):
+        build(data)
 
 
 def test_deepseek_v4_compresses_by_the_ratio_of_each_layer():

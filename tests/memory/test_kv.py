@@ -8,7 +8,7 @@ from doctor.memory.quant import Quant
 from doctor.memory.weights import get_whole_stage
 
 from .helpers import LLAMA, build
-from .test_architectures import GEMMA3, GPT_OSS, QWEN_NEXT, V3
+from .published import GEMMA3, GPT_OSS, QWEN_NEXT, V3
 
 PLAIN = Quant("", None, None, frozenset(), "bf16", 2)
 

@@ -8,7 +8,7 @@ from doctor.memory.units import GIB, MIB
 from doctor.memory.weights import get_whole_stage, list_params, sum_parts
 
 from .helpers import FIXTURES, build
-from .test_architectures import V3
+from .published import V3
 
 
 def move(name, version="0.5.15.post1", **arguments):

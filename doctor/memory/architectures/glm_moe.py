@@ -17,6 +17,7 @@ NAMES = frozenset(
         "HYV3ForCausalLM",
         "XverseMoeForCausalLM",
         "DeepseekForCausalLM",
+        "DeepseekOCRForCausalLM",
     }
 )
 TYPES = frozenset({"glm4_moe", "glm4v_moe_text", "bailing_moe", "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3"})

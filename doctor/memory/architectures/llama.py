@@ -33,14 +33,15 @@ NAMES = frozenset(
         "SeedOssForCausalLM",
         "Glm4ForCausalLM",
         "MiMoForCausalLM",
-        "ArceeForCausalLM",
-        "CohereForCausalLM",
-        "Cohere2ForCausalLM",
         "Ernie4_5_ForCausalLM",
         "HunYuanDenseV1ForCausalLM",
+        "ChatGLMModel",
+        "ChatGLMForConditionalGeneration",
     }
 )
-TYPES = frozenset({"llama", "mistral", "phi3", "internlm2", "internlm3", "granite", "olmo2", "glm4", "seed_oss"})
+TYPES = frozenset(
+    {"llama", "chatglm", "mistral", "phi3", "internlm2", "internlm3", "granite", "olmo2", "glm4", "seed_oss"}
+)
 QK_NORM = frozenset({"Exaone4ForCausalLM", "Olmo2ForCausalLM", "HunYuanDenseV1ForCausalLM"})
 QKV_BIAS = frozenset({"SeedOssForCausalLM", "MiMoForCausalLM"})
 
@@ -50,7 +51,8 @@ def build_layer(context: parts.Context, layer: int) -> Layer:
     config = context.config
     heads = parts.get_heads(config)
     names = set(cfg.list_architectures(config))
-    bias = cfg.get_flag(config.text, "attention_bias") or not QKV_BIAS.isdisjoint(names)
+    said = cfg.get_flag(config.text, "attention_bias") or cfg.get_flag(config.text, "add_qkv_bias")
+    bias = said or not QKV_BIAS.isdisjoint(names)
     params = (
         *parts.make_attention(context, layer, heads, bias=bias, qk_norm=not QK_NORM.isdisjoint(names)),
         *parts.make_mlp(context, layer, get_width(context), bias=cfg.get_flag(config.text, "mlp_bias")),

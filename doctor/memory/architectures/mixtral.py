@@ -18,15 +18,15 @@ NAMES = frozenset(
         "DbrxForCausalLM",
     }
 )
-TYPES = frozenset({"mixtral", "phimoe", "minimax_m2", "granitemoe", "grok"})
+TYPES = frozenset({"dbrx", "mixtral", "phimoe", "minimax_m2", "granitemoe", "grok"})
 
 
 def build_layer(context: parts.Context, layer: int) -> Layer:
     """Return one decoder layer."""
     config = context.config
     heads = parts.get_heads(config)
-    count = cfg.need(config, "num_local_experts", "num_experts")
-    width = cfg.find(config, "moe_intermediate_size") or cfg.need(config, "intermediate_size")
+    count = cfg.need(config, "num_local_experts", "num_experts", "moe_num_experts")
+    width = cfg.find(config, "moe_intermediate_size") or cfg.need(config, "intermediate_size", "ffn_hidden_size")
     params = (
         *parts.make_attention(
             context,

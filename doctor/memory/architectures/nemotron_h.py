@@ -58,13 +58,13 @@ def get_mamba_widths(context: parts.Context) -> tuple[int, int, int]:
     Groups that do not divide among the ranks are repeated (configs/mamba_utils.py, 0.5.23).
     """
     config, ranks = context.config, context.ranks.attention
-    heads = cfg.need(config, "mamba_num_heads")
-    groups = cfg.find(config, "n_groups", default=1)
+    heads = cfg.need(config, "mamba_num_heads", "mamba_n_heads")
+    groups = cfg.find(config, "n_groups", "mamba_n_groups", default=1)
     groups = groups if groups % ranks == 0 else groups + ranks - groups
-    inner = heads * cfg.need(config, "mamba_head_dim")
+    inner = heads * cfg.need(config, "mamba_head_dim", "mamba_d_head")
     return (
         share(inner, ranks),
-        share(2 * groups * cfg.need(config, "ssm_state_size"), ranks),
+        share(2 * groups * cfg.need(config, "ssm_state_size", "mamba_d_state"), ranks),
         share(heads, ranks),
     )
 
@@ -73,7 +73,7 @@ def make_mamba(context: parts.Context, layer: int) -> tuple[Param, ...]:
     """Return a Mamba-2 mixer (layers/attention/mamba/mamba.py MambaMixer2)."""
     hidden = parts.get_hidden(context)
     inner, selection, heads = get_mamba_widths(context)
-    kernel = cfg.find(context.config, "conv_kernel", default=4)
+    kernel = cfg.find(context.config, "conv_kernel", "mamba_d_conv", default=4)
     shape = (2 * inner + selection + heads, hidden)
     return (
         parts.make_plain(context, "mixer.conv1d", "attention", (inner + selection) * (kernel + 1)),
@@ -86,8 +86,9 @@ def make_mamba(context: parts.Context, layer: int) -> tuple[Param, ...]:
 def make_state(context: parts.Context) -> Cache:
     """Return the bytes one request's state takes in a Mamba layer (mamba_cache_per_req)."""
     inner, selection, heads = get_mamba_widths(context)
-    kernel = cfg.find(context.config, "conv_kernel", default=4)
-    matrix = cfg.need(context.config, "mamba_head_dim") * cfg.need(context.config, "ssm_state_size")
+    kernel = cfg.find(context.config, "conv_kernel", "mamba_d_conv", default=4)
+    width = cfg.need(context.config, "mamba_head_dim", "mamba_d_head")
+    matrix = width * cfg.need(context.config, "ssm_state_size", "mamba_d_state")
     convolution = (inner + selection) * (kernel - 1) * 2
     return Cache("state", state=convolution + heads * matrix * qwen_next.get_state_width(context))
 

@@ -55,8 +55,9 @@ def get_hidden(context: Context) -> int:
 
 def get_heads(config: cfg.Config) -> Heads:
     """Return the heads under the names that configs use; absent key heads mean one per query head."""
-    query = cfg.need(config, "num_attention_heads", "n_head", "num_heads")
-    key = cfg.find(config, "n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", default=query)
+    query = cfg.need(config, *cfg.HEAD_KEYS)
+    names = ("n_head_kv", "kv_n_heads", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
+    key = cfg.find(config, *names, default=query)
     return Heads(query, key, cfg.get_head_dim(config))
 
 
