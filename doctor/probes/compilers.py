@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from doctor.probes.base.children import run_child
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import list_devices, list_used
+from doctor.probes.base.edits import set_variable
 from doctor.probes.base.files import exists, place
 from doctor.probes.base.interpreter import which
 from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
@@ -45,15 +46,15 @@ def probe(context: Context) -> Iterator[Result]:
 
 
 def find_nvcc(context: Context) -> str | None:
-    """Return nvcc as SGLang looks for it: CUDA_HOME, CUDA_PATH, PATH, /usr/local/cuda."""
-    homes = [context.environment.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [os.path.join(home, "bin", "nvcc") for home in homes if home]
-    found = next((path for path in places if os.access(path, os.X_OK)), None)
-    return (
-        found
-        or which("nvcc", context.environment)
-        or which(place(context.root, "/usr/local/cuda/bin/nvcc"), context.environment)
-    )
+    """Return nvcc as SGLang 0.5.23 looks for it: CUDA_HOME, else CUDA_PATH, else PATH, else /usr/local/cuda.
+
+    One that is set is the only place (kernels/jit/utils/compile/toolchain.py; torch's cpp_extension does the same).
+    """
+    home = context.environment.get("CUDA_HOME") or context.environment.get("CUDA_PATH")
+    if home:
+        return which(os.path.join(home, "bin", "nvcc"), context.environment)
+    usual = place(context.root, "/usr/local/cuda/bin/nvcc")
+    return which("nvcc", context.environment) or which(usual, context.environment)
 
 
 def check_nvcc(context: Context) -> Iterator[Result]:
@@ -61,13 +62,7 @@ def check_nvcc(context: Context) -> Iterator[Result]:
     path = find_nvcc(context)
     fixes = ("sudo apt-get install -y cuda-toolkit-13-0", "use an image with -devel in its tag, or lmsysorg/sglang")
     if path is None:
-        packed = find_version(context, "flashinfer-jit-cache", "flashinfer-cubin")
-        note = (
-            f"flashinfer's compiled kernels are there ({packed}), others are not"
-            if packed
-            else "FlashInfer and DeepGEMM compile theirs, too"
-        )
-        yield make_warning(NAME, "nvcc is missing: kernels that are not in a wheel cannot be built", (note,), fixes)
+        yield say_missing(context, fixes)
         return
     done = run_child([path, "--version"], 5, context.environment, context.clock)
     match = _RELEASE.search(done.out)
@@ -76,6 +71,22 @@ def check_nvcc(context: Context) -> Iterator[Result]:
         return
     version = int(match[1]), int(match[2])
     yield from compare_nvcc(context, path, version, fixes)
+
+
+def say_missing(context: Context, fixes: tuple[str, ...]) -> Result:
+    """Say that there is no nvcc, or none where the environment sends SGLang."""
+    name = next((name for name in ("CUDA_HOME", "CUDA_PATH") if context.environment.get(name)), None)
+    if name is not None:
+        edits = (set_variable(context, name, None),)
+        summary = f"{name}={context.environment[name]} holds no bin/nvcc, and SGLang looks nowhere else"
+        return make_warning(NAME, summary, (), (f"unset {name}", *fixes), edits)
+    packed = find_version(context, "flashinfer-jit-cache", "flashinfer-cubin")
+    note = (
+        f"flashinfer's compiled kernels are there ({packed}), others are not"
+        if packed
+        else "FlashInfer and DeepGEMM compile theirs, too"
+    )
+    return make_warning(NAME, "nvcc is missing: kernels that are not in a wheel cannot be built", (note,), fixes)
 
 
 def compare_nvcc(context: Context, path: str, version: tuple[int, int], fixes: tuple[str, ...]) -> Iterator[Result]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ NEEDS = ()
 INSIDE = False
 
 _MAX_PROCESSES = 20_000
+_MOMENT = 0.3
+"""Seconds; a parent that waits for its children collects them within a few milliseconds."""
 # Names in /dev/shm of SGLang, NCCL and CUDA (source study of 0.5.23; recordings on the CPU show sgl* and sem.mp-*).
 _OWN = ("sgl_shm_", "sglang_loads_", "multi_tokenizer_args_")
 _SEGMENTS = (*_OWN, "nccl-", "cuda.shm.", "psm_", "sem.mp-")
@@ -44,7 +47,7 @@ def probe(context: Context) -> Iterator[Result]:
     processes = list(list_processes(context))
     alive = [process for process in processes if process.line.startswith("sglang::") and not process.zombie]
     orphans = [process for process in alive if is_orphan(context, process)]
-    zombies = [process for process in processes if process.zombie]
+    zombies = list_stale(context, processes)
     if orphans:
         evidence = tuple(f"pid {process.pid} {process.line[:80]}, parent {process.parent}" for process in orphans[:8])
         fixes = ("kill " + " ".join(str(process.pid) for process in orphans[:32]),)
@@ -75,6 +78,18 @@ def list_processes(context: Context) -> Iterator[Process]:
         is_zombie = fields[0] == "Z" and inner.startswith("sglang")
         if line.startswith("sglang::") or is_server(line.split()) or is_zombie:
             yield Process(int(name), int(fields[1]), line or inner, is_zombie)
+
+
+def list_stale(context: Context, processes: list[Process]) -> list[Process]:
+    """Return the zombies that stay: every process is one for a moment, until its parent collects it."""
+    zombies = [process for process in processes if process.zombie]
+    if zombies:
+        time.sleep(_MOMENT)
+    return [
+        process
+        for process in zombies
+        if (context.read(f"/proc/{process.pid}/stat") or "").rpartition(")")[2].split()[:1] == ["Z"]
+    ]
 
 
 def is_server(words: list[str]) -> bool:

@@ -422,7 +422,7 @@ def see_tools(root, *missing, version="13.0", capability=(9, 0), **interpreter):
         "gpus": make_gpus(make_device(capability=list(capability))),
         "python": make_python(make_torch(), **interpreter),
     }
-    return make_context(root, environment={"PATH": f"{folder}", "CUDA_HOME": str(root / "none")}, observed=observed)
+    return make_context(root, environment={"PATH": f"{folder}"}, observed=observed)
 
 
 def test_tools_that_are_there(tmp_path):
@@ -453,6 +453,14 @@ def test_python_headers_that_are_missing(tmp_path):
 def test_nvcc_too_old_for_a_gpu(tmp_path, version, capability, words):
     found = problems(compilers, see_tools(tmp_path, version=version, capability=capability))
     assert words in found[0].summary
+
+
+@pytest.mark.parametrize("name", ["CUDA_HOME", "CUDA_PATH"])
+def test_nvcc_is_looked_for_in_cuda_home_alone_when_that_is_set(tmp_path, name):
+    context = see_tools(tmp_path)
+    context = context._replace(environment={**context.environment, name: "/usr/local/cuda-99"})
+    (found,) = problems(compilers, context)
+    assert found.summary.startswith(f"{name}=/usr/local/cuda-99 holds no bin/nvcc")
 
 
 def test_c_compiler_that_triton_is_told_of(tmp_path):
