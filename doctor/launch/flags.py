@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from doctor.errors import DoctorError
-from doctor.launch.removed import Removed, find_removed
+from doctor.launch.removed import find_removed
 from doctor.launch.synonyms import FOREIGN, find_similar
 from doctor.launch.versions import sort_key
 
@@ -128,11 +128,6 @@ class FlagTable(NamedTuple):
         known = [meant.name] if meant else []
         known += [new for new in (gone.replacement if gone else ()) if self.find(new)]
         return tuple(known) or find_similar(typed, self.options)
-
-
-def removed(name: str, version: str) -> Removed | None:
-    """Return what became of a flag that `version` does not have any more; None for all other flags."""
-    return find_removed(name, version)
 
 
 class UnknownFlagError(DoctorError):

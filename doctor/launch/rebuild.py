@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from doctor.launch.automatic import is_automatic
 from doctor.launch.command import Command, parse_command
-from doctor.launch.flags import Flag, FlagTable, known_versions, load_table
+from doctor.launch.flags import Flag, FlagTable
 from doctor.launch.quoting import quote_shell
 from doctor.launch.versions import sort_key
 
@@ -94,17 +94,3 @@ def write_lora(reference: Any) -> str:
     """Return `name=path` for one adapter, however the dump shows it."""
     found = _LORA_REF.search(str(reference)[:4096])
     return f"{found[1]}={found[2]}" if found else str(reference)
-
-
-def guess_version(fields: Collection[str]) -> str:
-    """Return the known version whose fields of ServerArgs are most like those of a dump, newest if equal.
-
-    Likeness is the share of common fields (Jaccard). Meant for logs that do not name their version.
-    """
-    seen = set(fields)
-
-    def likeness(version: str) -> tuple[float, tuple[int, ...]]:
-        own = {flag.dest for flag in load_table(version).flags}
-        return len(own & seen) / max(1, len(own | seen)), sort_key(version)
-
-    return max(known_versions(), key=likeness)

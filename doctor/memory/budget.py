@@ -53,8 +53,7 @@ class Setting(NamedTuple):
 class Budget(NamedTuple):
     """One rank of one pipeline stage; bytes. `before` is SGLang's baseline, `after` what weights leave of it.
 
-    `slack` is what mem_fraction_static keeps out of weights and pool; `needs` what must fit into it (tables,
-    graphs, activations, offloaded layers at work). `left` is what remains, negative when it does not fit.
+    `total` is what the launch can have of the GPU, `context` what is gone before anything is loaded.
     """
 
     stage: Stage
@@ -67,12 +66,19 @@ class Budget(NamedTuple):
     context: int
     before: int
     after: int
-    slack: int
     tables: int
     graphs: int
     activations: int
-    needs: int
-    left: int
+
+    @property
+    def needs(self) -> int:
+        """What must fit outside weights and pool."""
+        return self.tables + self.graphs + self.activations + self.offload.in_flight
+
+    @property
+    def left(self) -> int:
+        """What remains, negative when it does not fit."""
+        return self.after - self.pool.cache_size - self.pool.state_size - self.needs
 
 
 def list_stages(model: Model, ranks: Ranks) -> list[Stage]:
@@ -99,30 +105,23 @@ def measure_budget(setting: Setting, stage: Stage) -> Budget:
     context = measure_context(setting.ranks)
     before = total - context
     after = before - KERNEL_BYTES - weights
-    slack = int(before * (1 - setting.defaults.fraction))
-    room = max(0, after - slack - measure_vision_cache(setting))
+    kept_out = int(before * (1 - setting.defaults.fraction))
+    room = max(0, after - kept_out - measure_vision_cache(setting))
     pool = size_pool(room, cell, arguments, setting.ranks, setting.context)
-    tables = measure_bookkeeping(pool, setting.context, cfg.get_int(arguments, "page_size") or 1)
-    graphs = measure_graph_bytes(setting.defaults)
-    activations = measure_activations(setting.config, model, setting.ranks, arguments, setting.defaults)
-    needs = tables + graphs + activations + offload.in_flight
     return Budget(
-        stage=stage,
-        parts=parts,
-        weights=weights,
-        offload=offload,
-        cell=cell,
-        pool=pool,
+        stage,
+        parts,
+        weights,
+        offload,
+        cell,
+        pool,
         total=total,
         context=context + KERNEL_BYTES,
         before=before,
         after=after,
-        slack=slack,
-        tables=tables,
-        graphs=graphs,
-        activations=activations,
-        needs=needs,
-        left=after - pool.cache_size - pool.state_size - needs,
+        tables=measure_bookkeeping(pool, setting.context, cfg.get_int(arguments, "page_size") or 1),
+        graphs=measure_graph_bytes(setting.defaults),
+        activations=measure_activations(setting.config, model, setting.ranks, arguments, setting.defaults),
     )
 
 

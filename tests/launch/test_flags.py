@@ -14,8 +14,8 @@ from doctor.launch.flags import (
     Unknown,
     known_versions,
     load_table,
-    removed,
 )
+from doctor.launch.removed import find_removed
 from doctor.launch.versions import sort_key
 
 from .helpers import NEWEST
@@ -165,30 +165,30 @@ def test_nearest_of_something_else_is_empty():
     assert NEWEST.nearest("--qqqqqqqq") == ()
 
 
-def test_removed_names_the_replacement_after_the_last_version():
-    gone = removed("--cuda-graph-max-bs", "0.5.23")
+def test_find_removed_names_the_replacement_after_the_last_version():
+    gone = find_removed("--cuda-graph-max-bs", "0.5.23")
     assert gone is not None
     assert (gone.last, gone.replacement) == ("0.5.19", ("--cuda-graph-max-bs-decode",))
 
 
-def test_removed_is_none_while_the_flag_exists():
-    assert removed("--cuda-graph-max-bs", "0.5.19") is None
-    assert removed("--tp-size", "0.5.23") is None
+def test_find_removed_is_none_while_the_flag_exists():
+    assert find_removed("--cuda-graph-max-bs", "0.5.19") is None
+    assert find_removed("--tp-size", "0.5.23") is None
 
 
-def test_removed_agrees_with_the_tables():
+def test_find_removed_agrees_with_the_tables():
     newest = set(NEWEST.options)
     for version, table in TABLES.items():
         for option in set(table.options) - newest:
-            gone = removed(option, "0.5.23")
+            gone = find_removed(option, "0.5.23")
             assert gone is not None, option
             assert sort_key(gone.last) >= sort_key(version)
             assert option in TABLES[gone.last].options
 
 
-def test_removed_names_replacements_that_exist_afterwards():
+def test_find_removed_names_replacements_that_exist_afterwards():
     for option in {option for table in TABLES.values() for option in table.options}:
-        gone = removed(option, "0.5.23")
+        gone = find_removed(option, "0.5.23")
         for replacement in gone.replacement if gone else ():
             name, _, value = replacement.partition("=")
             flag = NEWEST.find(name)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from doctor.launch.flags import load_table
-from doctor.launch.rebuild import guess_version, rebuild_command
+from doctor.launch.rebuild import rebuild_command
 
 from .helpers import NEWEST
 
@@ -133,10 +133,3 @@ def test_rebuild_command_uses_the_entry_point_of_the_version():
 def test_rebuild_command_puts_the_environment_in_front_without_secrets():
     command = rebuild_command({"model_path": "m"}, NEWEST, {"A": "b c", "HF_TOKEN": "hf_x"})
     assert command.text == "A='b c' HF_TOKEN='<redacted>' sglang serve --model-path m"
-
-
-@pytest.mark.parametrize("version", ["0.4.6.post5", "0.5.8", "0.5.15", "0.5.23"])
-def test_guess_version_recognises_the_fields_of_a_version(version):
-    fields = {flag.dest for flag in load_table(version).flags} | {"custom_sigquit_handler"}
-    found = load_table(guess_version(fields))
-    assert {flag.dest for flag in found.flags} == {flag.dest for flag in load_table(version).flags}
