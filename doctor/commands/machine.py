@@ -26,25 +26,39 @@ print(json.dumps(found))
 
 
 def look_at_machine(gpus: int | None = None) -> Machine:
-    """Describe this machine; without a readable GPU `Machine.gpu` is None."""
+    """Describe this machine by its smallest GPU; without a readable one `Machine.gpu` is None."""
     import psutil
 
     memory = psutil.virtual_memory()
     found = list_gpus()
     if not found:
         return Machine(None, gpus or 1, ram=memory.total, ram_available=memory.available)
-    name, total, _, capability = found[0]
+    name, total, _, capability = min(found, key=lambda row: row[1])
     gpu = Gpu(name, total // 2**20, total, (capability[0], capability[1]))
     free = min(row[2] for row in found)
     return Machine(gpu, gpus or len(found), free, memory.total, memory.available)
 
 
 def list_gpus() -> list[tuple[str, int, int, list[int]]]:
-    """List name, total and free bytes and compute capability of every GPU; empty when they cannot be read."""
+    """List name, total and free bytes and compute capability of every GPU; empty when they cannot be read.
+
+    A child that a wedged driver keeps from dying is left behind, not waited for. It works on Windows, too, where the
+    check's own way of running children does not.
+    """
+    command = [sys.executable, "-c", _PROGRAM]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=_NVML_SECONDS, check=True
-        )
-        return [tuple(row) for row in json.loads(done.stdout)]
-    except (OSError, subprocess.SubprocessError, ValueError):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
         return []
+    try:
+        text, _ = process.communicate(timeout=_NVML_SECONDS)
+        return [tuple(row) for row in json.loads(text)]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.returncode = 0  # keeps subprocess from waiting for it at the interpreter's end
+        return []
+    except ValueError:
+        return []
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
