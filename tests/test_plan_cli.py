@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 from doctor.commands.plan import read_launch
 from doctor.launch.flags import load_table
 
+from .memory.helpers import LLAMA
+
 NEWEST = load_table(None)
-TINY = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 512,
-    "max_position_embeddings": 2048,
-    "torch_dtype": "bfloat16",
-}
+TINY = {**LLAMA, "model_type": "llama", "vocab_size": 512, "max_position_embeddings": 2048}
 QWEN = {
     **TINY,
     "architectures": ["Qwen3ForCausalLM"],

@@ -46,9 +46,23 @@ class Shape(NamedTuple):
     flags: tuple[str, ...]
 
 
+# What all shapes have: values that transformers wants and that change no size, and one small vocabulary.
+COMMON = {
+    "vocab_size": 32000,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "dtype": "bfloat16",
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "attention_bias": False,
+}
+
+
 def llama(hidden: int, inner: int, layers: int, heads: int, groups: int) -> dict[str, Any]:
     """A dense model."""
     return {
+        **COMMON,
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": hidden,
@@ -58,15 +72,7 @@ def llama(hidden: int, inner: int, layers: int, heads: int, groups: int) -> dict
         "num_key_value_heads": groups,
         "head_dim": max(64, hidden // heads),
         "max_position_embeddings": 8192,
-        "vocab_size": 32000,
-        "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "attention_bias": False,
         "mlp_bias": False,
     }
 
@@ -74,6 +80,7 @@ def llama(hidden: int, inner: int, layers: int, heads: int, groups: int) -> dict
 def moe(layers: int) -> dict[str, Any]:
     """A mixture of experts with grouped-query attention."""
     return {
+        **COMMON,
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",
         "hidden_size": 2048,
@@ -88,15 +95,7 @@ def moe(layers: int) -> dict[str, Any]:
         "num_key_value_heads": 4,
         "head_dim": 128,
         "max_position_embeddings": 40960,
-        "vocab_size": 32000,
-        "rms_norm_eps": 1e-6,
         "rope_theta": 1000000.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "attention_bias": False,
         "mlp_only_layers": [],
         "router_aux_loss_coef": 0.001,
     }
@@ -105,6 +104,7 @@ def moe(layers: int) -> dict[str, Any]:
 def latent(layers: int) -> dict[str, Any]:
     """A mixture of experts with latent attention (MLA)."""
     return {
+        **COMMON,
         "architectures": ["DeepseekV2ForCausalLM"],
         "model_type": "deepseek_v2",
         "hidden_size": 2048,
@@ -129,16 +129,8 @@ def latent(layers: int) -> dict[str, Any]:
         "num_attention_heads": 16,
         "num_key_value_heads": 16,
         "num_hidden_layers": layers,
-        "vocab_size": 32000,
         "max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-6,
         "rope_theta": 10000,
-        "hidden_act": "silu",
-        "attention_bias": False,
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "bos_token_id": 0,
-        "eos_token_id": 1,
         "pretraining_tp": 1,
     }
 

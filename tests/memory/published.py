@@ -27,68 +27,24 @@ DEEPSEEK = {
     "v_head_dim": 128,
 }
 V3 = shape(
-    "DeepseekV3ForCausalLM",
-    7168,
-    18432,
-    61,
-    128,
-    128,
-    129280,
-    moe_intermediate_size=2048,
-    n_routed_experts=256,
-    n_shared_experts=1,
-    num_experts_per_tok=8,
-    first_k_dense_replace=3,
-    q_lora_rank=1536,
-    **DEEPSEEK,
-)
+    "DeepseekV3ForCausalLM", 7168, 18432, 61, 128, 128, 129280, moe_intermediate_size=2048, n_routed_experts=256,
+    n_shared_experts=1, num_experts_per_tok=8, first_k_dense_replace=3, q_lora_rank=1536, **DEEPSEEK,
+)  # fmt: skip
 GPT_OSS = shape(
-    "GptOssForCausalLM",
-    2880,
-    2880,
-    36,
-    64,
-    8,
-    201088,
-    head_dim=64,
-    num_local_experts=128,
-    sliding_window=128,
-    layer_types=["sliding_attention", "full_attention"] * 18,
-    quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
-)
+    "GptOssForCausalLM", 2880, 2880, 36, 64, 8, 201088, head_dim=64, num_local_experts=128, sliding_window=128,
+    layer_types=["sliding_attention", "full_attention"] * 18, quantization_config={"quant_method": "mxfp4",
+    "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
+)  # fmt: skip
 QWEN_NEXT = shape(
-    "Qwen3NextForCausalLM",
-    2048,
-    5120,
-    48,
-    16,
-    2,
-    151936,
-    head_dim=256,
-    moe_intermediate_size=512,
-    shared_expert_intermediate_size=512,
-    num_experts=512,
-    linear_num_key_heads=16,
-    linear_key_head_dim=128,
-    linear_num_value_heads=32,
-    linear_value_head_dim=128,
-    full_attention_interval=4,
-)
+    "Qwen3NextForCausalLM", 2048, 5120, 48, 16, 2, 151936, head_dim=256, moe_intermediate_size=512,
+    shared_expert_intermediate_size=512, num_experts=512, linear_num_key_heads=16, linear_key_head_dim=128,
+    linear_num_value_heads=32, linear_value_head_dim=128, full_attention_interval=4,
+)  # fmt: skip
 NEMOTRON = shape(
-    "NemotronHForCausalLM",
-    4480,
-    15680,
-    56,
-    40,
-    8,
-    131072,
-    head_dim=128,
-    mamba_num_heads=128,
-    mamba_head_dim=80,
-    n_groups=8,
-    ssm_state_size=128,
+    "NemotronHForCausalLM", 4480, 15680, 56, 40, 8, 131072, head_dim=128, mamba_num_heads=128, mamba_head_dim=80,
+    n_groups=8, ssm_state_size=128,
     hybrid_override_pattern="M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
-)
+)  # fmt: skip
 GEMMA3 = {
     "architectures": ["Gemma3ForConditionalGeneration"],
     "torch_dtype": "bfloat16",
@@ -115,67 +71,31 @@ LFM2 = shape("Lfm2ForCausalLM", 2048, 12288, 16, 32, 8, 65536, block_ff_dim=1228
     "block_multiple_of": 256, "conv_L_cache": 3, "tie_word_embeddings": True,
 }  # fmt: skip
 GRANITE = shape(
-    "GraniteMoeHybridForCausalLM",
-    4096,
-    768,
-    40,
-    32,
-    8,
-    100352,
-    num_local_experts=72,
-    shared_intermediate_size=1536,
-    layer_types=["mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba", "mamba", "mamba", "mamba"] * 4,
-    mamba_n_heads=128,
-    mamba_d_head=64,
-    mamba_d_state=128,
-    mamba_n_groups=1,
-)
+    "GraniteMoeHybridForCausalLM", 4096, 768, 40, 32, 8, 100352, num_local_experts=72,
+    shared_intermediate_size=1536, layer_types=["mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba",
+    "mamba", "mamba", "mamba"] * 4, mamba_n_heads=128, mamba_d_head=64, mamba_d_state=128, mamba_n_groups=1,
+)  # fmt: skip
 FALCON = shape(
     "FalconH1ForCausalLM", 3072, 12288, 44, 12, 2, 130049,
     head_dim=128, mamba_n_heads=24, mamba_d_head=128, mamba_d_state=256, mamba_n_groups=1,
 )  # fmt: skip
 KIMI_LINEAR = shape(
-    "KimiLinearForCausalLM",
-    2304,
-    9216,
-    27,
-    32,
-    32,
-    163840,
-    num_experts=256,
-    num_shared_experts=1,
-    moe_intermediate_size=1024,
-    first_k_dense_replace=1,
-    linear_attn_config={
-        "kda_layers": [layer for layer in range(1, 27) if layer % 4],
-        "num_heads": 32,
-        "head_dim": 128,
+    "KimiLinearForCausalLM", 2304, 9216, 27, 32, 32, 163840, num_experts=256, num_shared_experts=1,
+    moe_intermediate_size=1024, first_k_dense_replace=1, **DEEPSEEK, linear_attn_config={
+        "kda_layers": [layer for layer in range(1, 27) if layer % 4], "num_heads": 32, "head_dim": 128,
         "short_conv_kernel_size": 4,
     },
-    **DEEPSEEK,
-)
+)  # fmt: skip
 LONGCAT = {
     "architectures": ["LongcatFlashForCausalLM"], "hidden_size": 6144, "ffn_hidden_size": 12288,
     "expert_ffn_hidden_size": 2048, "num_layers": 28, "num_attention_heads": 64, "n_routed_experts": 512,
     "zero_expert_num": 256, "vocab_size": 131072, "q_lora_rank": 1536, **DEEPSEEK, **BF16,
 }  # fmt: skip
 MIMO = shape(
-    "MiMoV2FlashForCausalLM",
-    4096,
-    16384,
-    48,
-    64,
-    4,
-    152576,
-    head_dim=192,
-    v_head_dim=128,
-    swa_num_key_value_heads=8,
-    sliding_window=128,
-    hybrid_layer_pattern=[0, *[1] * 47],
-    n_routed_experts=256,
-    moe_intermediate_size=2048,
-    moe_layer_freq=[0, *[1] * 47],
-)
+    "MiMoV2FlashForCausalLM", 4096, 16384, 48, 64, 4, 152576, head_dim=192, v_head_dim=128,
+    swa_num_key_value_heads=8, sliding_window=128, hybrid_layer_pattern=[0, *[1] * 47], n_routed_experts=256,
+    moe_intermediate_size=2048, moe_layer_freq=[0, *[1] * 47],
+)  # fmt: skip
 CHATGLM = {
     "architectures": ["ChatGLMModel"], "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 40,
     "num_attention_heads": 32, "multi_query_group_num": 2, "kv_channels": 128, "padded_vocab_size": 151552,
