@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/check.py [--peers VENV] [--torch PYTHON] [--runs 7]
 
-`--peers` is a virtual environment with `pip install env-doctor cuda-doctor`, `--torch` a Python that can import torch.
-All programs run alternately, on the same machine and in the same minute; the median and the best wall time are
-printed in milliseconds. What is not installed is skipped with a message. The doctor's check includes the import of
-torch in a child when the interpreter that it checks (--torch) has one.
+`--peers` is a virtual environment with `pip install env-doctor cuda-doctor`, `--torch` a Python of the same version
+that can import torch; the peers look at the interpreter that runs them, so they get its packages on PYTHONPATH, and all
+programs then look at one torch. All run alternately, on the same machine and in the same minute; the median and the
+best wall time are printed in milliseconds. What is not installed is skipped with a message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -26,6 +26,7 @@ class Program(NamedTuple):
     name: str
     start: tuple[str, ...]
     full: tuple[str, ...]
+    environment: Mapping[str, str] = {}
 
 
 def main() -> int:
@@ -37,7 +38,7 @@ def main() -> int:
         for program in programs:
             for kind, command in (("start", program.start), ("full", program.full)):
                 if command:
-                    times.setdefault((program.name, kind), []).append(measure(command))
+                    times.setdefault((program.name, kind), []).append(measure(command, program.environment))
     print_table(programs, times)
     return 0
 
@@ -54,14 +55,13 @@ def parse() -> argparse.Namespace:
 def list_programs(peers: str, torch: str) -> Iterator[Program]:
     """Yield the doctor and what can be compared with it here."""
     doctor = [sys.executable, "-m", "doctor"]
-    # the peers look at the interpreter that runs them: the doctor looks at the same one
-    python = torch or (os.path.join(peers, "bin", "python") if peers else "")
-    where = ["--python", python] if python else []
+    where = ["--python", torch or os.path.join(peers, "bin", "python")] if torch or peers else []
     yield Program("doctor", (*doctor, "--help"), (*doctor, "check", *where))
+    shared = {"PYTHONPATH": find_packages(torch)} if torch else {}
     for name, verb in (("env-doctor", "check"), ("cuda-doctor", "diagnose")):
         path = os.path.join(peers, "bin", name)
         if peers and os.access(path, os.X_OK):
-            yield Program(name, (path, "--help"), (path, verb))
+            yield Program(name, (path, "--help"), (path, verb), shared)
         else:
             print(f"skipped {name}: not in --peers {peers or '(not given)'}", file=sys.stderr)
     python = torch or sys.executable
@@ -71,15 +71,21 @@ def list_programs(peers: str, torch: str) -> Iterator[Program]:
         print(f"skipped torch.utils.collect_env: {python} has no torch", file=sys.stderr)
 
 
+def find_packages(python: str) -> str:
+    """Return the folder of an interpreter's packages."""
+    text = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    return subprocess.run([python, "-c", text], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def can_import_torch(python: str) -> bool:
     """Tell whether a Python has torch."""
     text = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     return subprocess.run([python, "-c", text], check=False).returncode == 0
 
 
-def measure(command: Sequence[str]) -> float:
+def measure(command: Sequence[str], more: Mapping[str, str]) -> float:
     """Return the wall time of a command in milliseconds; compiled bytecode may be kept, as at a user's."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | dict(more)
     begin = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=environment)
     return (time.perf_counter() - begin) * 1000
