@@ -134,8 +134,8 @@ class _Table:
             raise RuleError(f"{self._where}: {key} must be a number")
         return value
 
-    def flag(self, key: str) -> bool:
-        value = self._data.pop(key, None)
+    def flag(self, key: str, *, default: bool | None = None) -> bool:
+        value = self._data.pop(key, default)
         if not isinstance(value, bool):
             raise RuleError(f"{self._where}: {key} must be true or false")
         return value
@@ -186,6 +186,7 @@ def _read_rule(table: _Table, family: str) -> Rule:
         variants=tuple(_read_variant(item) for item in table.tables("variant")),
         fixes=tuple(_read_fix(item) for item in table.tables("fix")),
         missing=tuple(" ".join(text.split()) for text in table.texts("missing")),
+        general=table.flag("general", default=False),
     )
 
 

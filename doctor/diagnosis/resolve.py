@@ -52,7 +52,8 @@ def is_recovered(finding: Finding, ready: tuple[int, int], observations: Observa
     )
 
 
-def _rank_roots(roots: list[Finding], clock: Clock) -> list[Judged]:
+def _rank_roots(found: list[Finding], clock: Clock) -> list[Judged]:
+    roots = [finding for finding in found if not _is_told_better(finding, found)]
     if not roots:
         return []
     explained = {rule_id for finding in roots for rule_id in finding.rule.explains if rule_id != finding.rule.id}
@@ -84,6 +85,18 @@ class Clock:
         return times[max(0, before - 1)][1]
 
 
+def _is_told_better(finding: Finding, roots: Sequence[Finding]) -> bool:
+    """True for a general rule about a record in which a more specific one found its cause."""
+    return finding.rule.general and any(
+        not other.rule.general and place_of(other) == place_of(finding) for other in roots
+    )
+
+
+def place_of(finding: Finding) -> tuple[int, int]:
+    """Give (file, line) of the record that shows the finding first."""
+    return finding.first.record.file, finding.first.record.line
+
+
 def _is_repeated(primary: Finding, finding: Finding) -> bool:
     """True for a more general rule about the very line that the primary explains: it would say nothing new."""
     same = (finding.first.record.file, finding.first.line) == (primary.first.record.file, primary.first.line)
@@ -102,8 +115,5 @@ def _role_beside(primary: Finding, finding: Finding, explained: set[str]) -> str
         return "root"
     if finding.rule.id in explained:
         return "consequence"
-    same = (finding.first.record.file, finding.first.record.line) == (
-        primary.first.record.file,
-        primary.first.record.line,
-    )
+    same = place_of(finding) == place_of(primary)
     return "alternative" if same or primary.rule.confidence != "confirmed" else "consequence"

@@ -74,7 +74,10 @@ class Variant(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A problem: how it is recognised, what it means, how it is fixed. Texts may hold `{expressions}` over facts."""
+    """A problem: how it is recognised, what it means, how it is fixed. Texts may hold `{expressions}` over facts.
+
+    `general`: knows a whole class of messages and little of each, any other cause found in the same record is better.
+    """
 
     id: str
     name: str
@@ -94,6 +97,7 @@ class Rule(NamedTuple):
     variants: tuple[Variant, ...]
     fixes: tuple[FixTemplate, ...]
     missing: tuple[str, ...]
+    general: bool = False
 
 
 class Example(NamedTuple):

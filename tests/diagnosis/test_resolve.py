@@ -95,6 +95,22 @@ def test_rule_that_explains_itself_stays_a_cause() -> None:
     assert find([make_rule("AAA001", "engine burns", explains=("AAA001",))], write("engine burns")) == ["root AAA001"]
 
 
+def test_general_rule_yields_to_another_cause_in_the_same_record() -> None:
+    general = make_rule("AAA001", "engine burns", "at noon", "today")._replace(general=True)
+    text = write("engine burns at noon, today the engine stalls")
+    assert find([general, make_rule("BBB001", "engine stalls")], text) == ["root BBB001"]
+
+
+def test_general_rule_stays_beside_a_later_record() -> None:
+    general = make_rule("AAA001", "engine burns")._replace(general=True)
+    assert find([general, STALLS], write("engine burns", "engine stalls")) == ["root AAA001", "consequence BBB001"]
+
+
+def test_two_general_rules_about_one_record_do_not_silence_each_other() -> None:
+    one, other = BURNS._replace(general=True), STALLS._replace(general=True)
+    assert find([one, other], write("engine burns and engine stalls")) == ["root AAA001", "alternative BBB001"]
+
+
 def test_general_rule_about_the_line_that_the_cause_explains_is_not_repeated() -> None:
     cause = make_rule("ZZZ001", "engine burns at noon", explains=("AAA001",))
     assert find([BURNS, cause], write("engine burns at noon")) == ["root ZZZ001"]
