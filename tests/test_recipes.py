@@ -126,6 +126,24 @@ def test_write_command_quotes_the_folder():
     assert "--model-path '/m/a b' " in write_command(RECIPES[0], "/m/a b")
 
 
-def test_docs_name_every_family_and_checkpoint():
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert all(f"| {recipe.family} | " in page and f"`{recipe.checkpoint}`" in page for recipe in RECIPES)
+def read_rows():
+    """Return the table of docs/recipes.md: the four cells of each row."""
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8").partition("## ")[0]
+    return [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+
+
+def is_in_row(recipe, gpu, row):
+    family, machines, goals, checkpoint = row
+    named = f"{recipe.number * recipe.nodes} x {gpu}" in machines.split(", ")
+    return (family, checkpoint) == (recipe.family, f"`{recipe.checkpoint}`") and named and recipe.goal in goals
+
+
+@each_recipe
+def test_docs_list_the_recipe_with_its_machines(recipe):
+    assert all(any(is_in_row(recipe, gpu, row) for row in read_rows()) for gpu in recipe.gpus)
+
+
+@pytest.mark.parametrize("row", read_rows(), ids=lambda row: row[0])
+def test_docs_list_no_other_machines(row):
+    for machine in row[1].split(", "):
+        assert any(is_in_row(item, gpu, row) for item in RECIPES for gpu in item.gpus if machine.endswith(f" {gpu}"))

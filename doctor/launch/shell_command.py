@@ -15,6 +15,7 @@ from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word
 
 # A key whose value is a command: systemd, supervisord, a Dockerfile.
 _KEY = re.compile(r"(?:ExecStart|command)=[-+!@:]{0,3}|(?:CMD|ENTRYPOINT)$")
+_PYTHON_CALL = re.compile(r"\b(?:Engine|ServerArgs|prepare_server_args)\(")
 # The first word of an unknown program; code and data of other languages begin otherwise.
 _PROGRAM = re.compile(r"[\w./~${}+:\\-]*[\w}]", re.ASCII)
 # What stands in front of the quotes of a script: `--wrap="..."`, `CMD='...'`, Python's `f"..."`.
@@ -50,7 +51,7 @@ def read_shell(source: Source, outer: str) -> Command:
     """Parse shell text; `outer` is the whole text that `source.place` points into."""
     segments = list(split_segments(source.text))
     refuse_other_module(segments)
-    chosen = choose_segment(segments)
+    chosen = choose_segment(segments, source.text)
     inner = find_inner(chosen, source)
     if inner is not None:
         return add_outside(read_shell(inner, outer), segments, chosen, source)
@@ -90,8 +91,14 @@ def strip_key(words: Sequence[Word]) -> Segment:
     return (command, *rest) if command.value else tuple(rest)
 
 
-def no_command() -> DoctorError:
+def no_command(text: str) -> DoctorError:
     """Build the error for text without a launch command."""
+    call = _PYTHON_CALL.search(text)
+    if call:
+        return DoctorError(
+            f"no launch command but a Python call: {call[0]}...)",
+            hint="give its arguments as flags: tp_size=2 is --tp-size 2",
+        )
     return DoctorError(
         "no SGLang launch command found",
         hint="give `sglang serve ...`, `python3 -m sglang.launch_server ...` or its flags alone",
@@ -103,13 +110,13 @@ def is_redirection(token: Token) -> bool:
     return "<" in token.value or ">" in token.value
 
 
-def choose_segment(segments: Sequence[Segment]) -> Segment:
+def choose_segment(segments: Sequence[Segment], text: str) -> Segment:
     """Return the simple command that launches SGLang: by its entry point, else by its flags."""
     for is_wanted in (has_entry, has_inner, has_flags):
         for segment in segments:
             if is_wanted(segment):
                 return segment
-    raise no_command()
+    raise no_command(text)
 
 
 def refuse_other_module(segments: Sequence[Segment]) -> None:
@@ -213,7 +220,7 @@ def sort_words(words: tuple[Word, ...]) -> Parts:
 def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts: Parts) -> Parts:
     """Sort the words of a command without a known entry point: flags alone, or an unknown wrapper."""
     if start >= len(words):
-        raise no_command()
+        raise no_command("")
     if words[start].value.startswith("-"):
         return parts._replace(wrapper=words[wrapper_start:start], arguments=words[start:])
     parts = parts._replace(program=words[start].start)

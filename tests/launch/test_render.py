@@ -213,6 +213,15 @@ TEMPLATES = st.sampled_from(
         "x:\n  command:\n  - sglang\n  - serve\n  - m\n",
         'x:\n  command: ["bash", "-c", "sglang serve m"]',
         "x:\n  command: |\n    sglang serve m\n",
+        "x:\n  command:\n    sglang serve m\n    --tp 8\n",
+        "commands:\n  - pip list\n  - sglang serve m\n    --tp 8\n",
+        f'ssh h "cd /x && {SERVE}"',
+        f"ssh h '{SERVE}'",
+        f"ssh h \"bash -c '{SERVE}'\"",
+        f"kubectl exec p -- {SERVE}",
+        f"ssh h env B=2 {SERVE}",
+        f"ExecStart={SERVE}",
+        'run(["sglang", "serve", path, "--tp", "8"])',
     ]
 )
 

@@ -194,8 +194,9 @@ def test_parse_command_undoes_markdown_and_prompts(pasted, meant):
     [
         ("python -m sglang_router.launch_router --prefill http://a:1", "launch_router is no server"),
         ("python3 -m sglang.bench_serving --backend sglang", "bench_serving is no server"),
-        ('import sglang as sgl\nllm = sgl.Engine(model_path="m", tp_size=2)', "no SGLang launch command"),
-        ("python3 -c \"run_server(prepare_server_args(['--model-path', 'm']))\"", "no SGLang launch command"),
+        ('import sglang as sgl\nllm = sgl.Engine(model_path="m", tp_size=2)', r"Python call: Engine\(\.\.\.\)"),
+        ("server_args=ServerArgs(model_path='m', tp_size=2)", r"Python call: ServerArgs\("),
+        ("python3 -c \"run_server(prepare_server_args(['--model-path', 'm']))\"", "Python call: prepare_server_args"),
         ("engine: {args: [--x, y]}", "no SGLang launch command"),
         ("`$(python3 -m sglang.launch_server --model-path m)`", "no SGLang launch command"),
     ],
