@@ -72,6 +72,8 @@ def test_fail_on_never():
     ("arguments", "words"),
     [
         (("--only", "nonsense"), "no probe or group"),
+        (("--only", "gpu", "--skip", "gpu"), "leave no probe"),
+        (("--model", ""), "--model is empty"),
         (("--python", "/nonexistent"), "no interpreter"),
         (("--compare", "/nonexistent"), "No such file"),
         (("--model", "m", "--", "sglang", "serve", "--model-path", "m"), "both given"),
@@ -183,6 +185,15 @@ def test_interpreter_segfaults(broken):
 def test_home_that_is_not_writable():
     data = read(check("--format", "json", "--only", "tools,host", env={"HOME": "/proc/nowhere"}))
     assert find(data, "caches")[0]["severity"] == "error"
+
+
+def test_limit_on_address_space_that_forbids_threads():
+    """No thread can have a stack of its own any more; children still can."""
+    command = f"ulimit -s 600000; ulimit -v 900000; exec {sys.executable} -m doctor check --format json"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT, check=False)
+    data = read(done)
+    assert_no_mistake(data)
+    assert "address space is limited" in find(data, "limits")[0]["summary"]
 
 
 def test_environment_that_is_empty():

@@ -34,8 +34,8 @@ def probe(context: Context) -> Iterator[Result]:
     answer = context.look("paths")
     found = {path: row for path, row in (answer.data or {}).items() if path != "/dev/shm" and is_ours(path, context)}  # noqa: S108
     if answer.reason:
-        fix = "a dead mount: look at `mount` and at the kernel's log"
-        yield make_unknown(NAME, SUMMARY, answer.reason, (fix,))
+        fixes = ("a dead mount: look at `mount` and at the kernel's log",) if "no answer" in answer.reason else ()
+        yield make_unknown(NAME, SUMMARY, answer.reason, fixes)
     if not found:
         yield from () if answer.reason else (make_void(NAME, "no folder to look at"),)
         return

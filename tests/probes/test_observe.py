@@ -1,6 +1,7 @@
 """Observers with real interpreters, modules and programs that misbehave."""
 
 import os
+import sys
 
 import pytest
 
@@ -196,6 +197,13 @@ def test_paths_that_are_odd_do_not_hide_the_others(stack, tmp_path, monkeypatch)
     assert answer.data["no/such/model"]["folder"] == str(tmp_path)
     assert not answer.data["x" * 5000]["exists"]
     assert answer.data[str(tmp_path)]["exists"]
+
+
+def test_paths_that_no_child_could_look_at_are_not_called_dead(stack, monkeypatch):
+    _, context = stack
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    answer = observe.observe_paths(context)
+    assert (answer.data, answer.reason) == ({}, "/nonexistent/python did not start: No such file or directory")
 
 
 def test_kernel_log_that_may_not_be_read(stack, tmp_path):

@@ -80,6 +80,17 @@ def test_probe_that_hangs_does_not_stop_the_others(tmp_path, monkeypatch):
     assert [(result.probe, result.status) for result in results] == [("hangs", "unknown"), ("works", "ok")]
 
 
+def test_probes_run_one_after_the_other_where_no_thread_may_be_started(tmp_path, monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    context = make_context(tmp_path)
+    results = runner.run_probes([make_probe(lambda _: iter([make_ok("works", "yes")]), "works")], context)
+    assert [result.status for result in results] == ["ok"]
+    assert runner.start_observing(["hub"], context)()["hub"].reason == "--online was not given"
+
+
 def test_observer_with_a_bug_is_a_reason(tmp_path, monkeypatch):
     def fail(_context):
         raise ValueError("broken")

@@ -85,8 +85,9 @@ def run_child(argv: Sequence[str], seconds: float, environment: Mapping[str, str
             env=dict(environment),
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:
-        return Done(None, "", "", f"{argv[0]} did not start: {getattr(error, 'strerror', None) or error}")
+    except (OSError, ValueError, MemoryError) as error:
+        why = getattr(error, "strerror", None) or str(error) or "no memory"
+        return Done(None, "", "", f"{argv[0]} did not start: {why}")
     streams, in_time = _collect(process, time.monotonic() + limit, clock)
     code = _end(process)
     out, err = (bytes(stream).decode("utf-8", "replace") for stream in streams)

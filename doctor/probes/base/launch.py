@@ -19,13 +19,15 @@ from doctor.probes.base.context import Launch
 def read_command(words: Sequence[str], model: str | None) -> Command | None:
     """Read the words after `--`; with --model alone, the plainest launch of that model. None without both.
 
-    Raises DoctorError when the words hold no launch.
+    Raises DoctorError when the words hold no launch, and for an empty --model.
     """
     if words:
         command = parse_command(words[0] if len(words) == 1 and " " in words[0] else shlex.join(words))
         if model is not None:
             raise DoctorError("--model and a launch command are both given", "the command names its model already")
         return command
+    if model == "":
+        raise DoctorError("--model is empty", "give the model's folder, or its name on the hub")
     return None if model is None else parse_command(f"sglang serve --model-path {shlex.quote(model)}")
 
 

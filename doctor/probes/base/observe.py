@@ -109,7 +109,8 @@ def observe_paths(context: Context) -> Answer:
     done = run_program(sys.executable, ("look_at_paths", *paths), _SHORT, os.environ, context.clock)
     found = {str(row.pop("path")): row for row in read_objects(done.out) if "path" in row}
     late = [path for path in paths if path not in found]
-    return Answer(found, f"{late[0]} does not answer ({done.trouble})" if late else "")
+    hangs = "no answer" in done.trouble
+    return Answer(found, f"{late[0]} does not answer ({done.trouble})" if late and hangs else done.trouble)
 
 
 def list_paths(context: Context) -> tuple[str, ...]:

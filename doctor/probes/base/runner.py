@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
@@ -44,17 +45,20 @@ def list_probes() -> list[Probe]:
 
 
 def choose_probes(only: Collection[str], skip: Collection[str]) -> list[Probe]:
-    """Choose probes by their names or groups; raises DoctorError for a name that is neither."""
+    """Choose probes by their names or groups; raises DoctorError for a name that is neither, and when none is left."""
     everything = list_probes()
     known = {probe.NAME for probe in everything} | set(GROUPS)
     for name in [*only, *skip]:
         if name not in known:
             raise DoctorError(f"there is no probe or group {name[:60]!r}", "doctor check --list names them all")
-    return [
+    chosen = [
         probe
         for probe in everything
         if (not only or {probe.NAME, probe.GROUP} & set(only)) and not {probe.NAME, probe.GROUP} & set(skip)
     ]
+    if not chosen:
+        raise DoctorError("--only and --skip leave no probe", "doctor check --list names them all")
+    return chosen
 
 
 def start_observing(names: Collection[str], context: Context) -> Callable[[], dict[str, Answer]]:
@@ -67,7 +71,8 @@ def start_observing(names: Collection[str], context: Context) -> Callable[[], di
 
     def wait() -> dict[str, Answer]:
         for thread in threads:
-            thread.join(context.clock.left + 1)
+            if thread.is_alive():
+                thread.join(context.clock.left + 1)
         late = Answer(None, "it gave no answer in time")
         return {name: found.get(name, late) for name in names}
 
@@ -86,14 +91,10 @@ def run_probes(chosen: Sequence[Probe], context: Context) -> list[Result]:
     """Run probes side by side and give their results in order."""
     found: dict[str, list[Result]] = {}
     threads = [start(lambda probe=probe: found.update({probe.NAME: run_probe(probe, context)})) for probe in chosen]  # type: ignore[misc]
-    limit = threading.Event()
-    timer = threading.Timer(PROBE_SECONDS, limit.set)
-    timer.daemon = True
-    timer.start()
+    deadline = time.monotonic() + PROBE_SECONDS
     for thread in threads:
-        while thread.is_alive() and not limit.is_set() and not context.clock.stop.is_set():
+        while thread.is_alive() and time.monotonic() < deadline and not context.clock.stop.is_set():
             thread.join(0.05)
-    timer.cancel()
     return [result for probe in chosen for result in found.get(probe.NAME) or [give_up(probe)]]
 
 
@@ -119,9 +120,15 @@ def give_up(probe: Probe) -> Result:
 
 
 def start(action: Callable[[], object]) -> threading.Thread:
-    """Start a thread that does not keep the process alive."""
+    """Start a thread that does not keep the process alive; where none may be started, do it here and now.
+
+    Limits on processes (ulimit -u) and on address space (ulimit -v) forbid threads; both are things to report.
+    """
     thread = threading.Thread(target=action, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        action()
     return thread
 
 
