@@ -20,6 +20,9 @@ ROUTER_PREFIXES = ("--router-", "--worker-", "--dp-minimum-")
 # Programs that take all of SGLang's flags and more of their own, for which there is no table.
 EXTENDING = ("dynamo.", "sglang.bench_", "sglang.compile_")
 
+# `{port}` in a command that a Python program formats.
+_FIELD = re.compile(r"\{[\w.\[\]()]{1,60}\}")
+
 
 def check_uses(uses: Sequence[FlagUse], table: FlagTable, entry: str) -> Iterator[Problem]:
     """Yield the problems of single flags; `entry` is the last word of the entry point, "" without one."""
@@ -146,7 +149,7 @@ def check_value(use: FlagUse, flag: Flag) -> Iterator[Problem]:
 
 def check_word(use: FlagUse, flag: Flag, word: str) -> Iterator[Problem]:
     """Yield what is wrong with one value; one that is not filled in yet cannot be wrong."""
-    if is_open(word):
+    if is_open(word) or (flag.kind != "json" and _FIELD.fullmatch(word)):
         return
     try:
         value = convert(word, flag.kind)

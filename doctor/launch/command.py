@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from doctor.errors import DoctorError
+from doctor.launch import excerpt, line_ends
 from doctor.launch.clean_text import clean_text
-from doctor.launch.line_ends import NOTE, mend_lines
+from doctor.launch.excerpt import cut_command
+from doctor.launch.line_ends import mend_lines
 from doctor.launch.model import Assignment, Command, Layout, Word
 from doctor.launch.shell_command import Source, read_shell
 from doctor.launch.yaml_command import looks_like_yaml, read_yaml
@@ -28,9 +30,14 @@ def parse_command(text: str) -> Command:
     cleaned, notes = clean_text(text)
     if looks_like_yaml(cleaned):
         return read_yaml(cleaned)._replace(notes=notes)
-    command = read_shell(Source(cleaned, int, ()), cleaned)
+    try:
+        command = read_shell(Source(cleaned, int, ()), cleaned)
+    except DoctorError:
+        cut = cut_command(cleaned)
+        if cut is None or cut == cleaned:
+            raise
+        command, notes = read_shell(Source(cut, int, ()), cut), (*notes, excerpt.NOTE)
     mended = mend_lines(command)
-    if mended != cleaned:
-        command = read_shell(Source(mended, int, ()), mended)
-        notes = (*notes, NOTE)
+    if mended != command.text:
+        command, notes = read_shell(Source(mended, int, ()), mended), (*notes, line_ends.NOTE)
     return command._replace(notes=(*notes, *command.notes))

@@ -34,7 +34,7 @@ def find_entry(words: Sequence[Word]) -> tuple[int, int] | None:
     values = [word.value for word in words]
     for at, value in enumerate(values):
         follower = values[at + 1] if at + 1 < len(values) else ""
-        if name_program(value).removesuffix(".exe") == "sglang" and follower in {"serve", "launch_server"}:
+        if follower in {"serve", "launch_server"} and name_program(value).removesuffix(".exe") == "sglang":
             return at, at + 2
         if value == "-m" and _MODULE.fullmatch(follower):
             end = at + 3 if follower == "sglang" and values[at + 2 : at + 3] == ["serve"] else at + 2

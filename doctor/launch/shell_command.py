@@ -82,13 +82,20 @@ def split_segments(text: str) -> Iterator[Segment]:
 
 
 def strip_key(words: Sequence[Word]) -> Segment:
-    """Return the words without the key in front of them that a unit file or a Dockerfile has."""
-    first, *rest = words
+    """Return the words without what a unit file, a Dockerfile or a sentence (`I ran: python ...`) has in front."""
+    entry = find_entry(words)
+    labels = [at for at, word in enumerate(words[: entry[0]]) if is_label(word.value)] if entry else []
+    first, *rest = words[labels[-1] + 1 :] if labels else words
     key = _KEY.match(first.value)
     if key is None or not (rest or first.value[key.end() :]):
-        return tuple(words)
+        return (first, *rest)
     command = first._replace(value=first.value[key.end() :], start=first.start + key.end())
     return (command, *rest) if command.value else tuple(rest)
+
+
+def is_label(value: str) -> bool:
+    """Tell the last word of `I ran:` from a value that happens to end in a colon."""
+    return value.endswith(":") and value[:-1].isalpha()
 
 
 def no_command(text: str) -> DoctorError:

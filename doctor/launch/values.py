@@ -62,8 +62,14 @@ def read_use_value(use: FlagUse, flag: Flag) -> Any:
 
 
 def is_open(word: str) -> bool:
-    """Tell whether the shell or the reader still has to fill something in: `$NAME`, `<model>`, `...`."""
-    return "$" in word or "`" in word or word in {"...", "\u2026"} or (word[:1] == "<" and word[-1:] == ">")
+    """Tell whether the shell, a template or the reader has to fill something in: `$NAME`, `{{x}}`, `<model>`, `...`."""
+    return (
+        "$" in word
+        or "{{" in word
+        or "`" in word
+        or word in {"...", "\u2026"}
+        or (word[:1] == "<" and word[-1:] == ">")
+    )
 
 
 def convert(word: str, kind: str) -> Any:

@@ -189,6 +189,39 @@ def test_parse_command_undoes_markdown_and_prompts(pasted, meant):
     assert parse_command(pasted).text == meant
 
 
+PROSE = "I don't know why it fails:\n{}\nIt's an H200, isn't it"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        RUN,
+        f"export A=1\nB=2\n{RUN}",
+        "A=1 \\\n  python3 -m sglang.launch_server \\\n  --model-path m \\\n  --tp 2",
+        "sglang serve m `\n  --tp 2",
+    ],
+)
+def test_parse_command_cuts_the_command_out_of_prose(command):
+    found = parse_command(PROSE.format(command))
+    assert found.text == command
+    assert found.notes == ("only the lines of the launch command were read",)
+
+
+def test_parse_command_of_prose_without_a_command_keeps_the_first_error():
+    with pytest.raises(DoctorError, match="' is opened but never closed"):
+        parse_command(PROSE.format("it just stops"))
+
+
+@pytest.mark.parametrize("label", ["I ran: ", "Reproduction: the command was: ", "cmd: "])
+def test_apply_edits_leaves_a_label_in_front_alone(label):
+    assert edited(label + RUN, env("A", "1")) == f"{label}A=1 {RUN}"
+
+
+@pytest.mark.parametrize("value", ["{tp}", "{self.tp}", "{{ .Values.tp }}", "{{.Tp}}", "$TP", "<tp>"])
+def test_check_command_leaves_values_of_a_template_alone(value):
+    assert check_command(parse_command(f"sglang serve m --tp-size='{value}' --dtype '{value}'"), NEWEST) == ()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
