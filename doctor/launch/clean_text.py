@@ -16,12 +16,14 @@ _PROMPT = re.compile(
     rf"(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[\u279c\u276f\u03bb] [^\n]{{0,80}}?(?={_PROGRAM})"
     rf"|[#%>] (?={_PROGRAM}))"
 )
+# A Chinese label such as `\u547d\u4ee4\uff1a`, which stands against the command without a blank.
+_LABEL = re.compile(rf"^[^\n'\"`]{{0,80}}\uff1a *(?={_PROGRAM})", re.MULTILINE)
 # A command in a sentence or a list of Markdown.
 _INLINE_CODE = re.compile(r"\s*(?:[-*+] )?(`+)([^`\n]+)\1[.,;:]?\s*")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$")
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\ufeff\u2060"))
 _SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " ")
-_DASHES = "\u2010-\u2015\u2212"
+_DASHES = "\u2010-\u2015\u2212\uff0d"
 _WORD_START = r"(?<![^\s\"'\[,])"
 
 
@@ -52,7 +54,8 @@ def drop_fences(text: str) -> str:
 
 
 def drop_prompts(text: str) -> str:
-    """Drop a shell prompt in front of the first line, and `> ` in front of the continued ones."""
+    """Drop a shell prompt or a label in front of the first line, and `> ` in front of the continued ones."""
+    text = _LABEL.sub("", text)
     if not _PROMPT.match(text):
         return text
     first, newline, rest = _PROMPT.sub("", text).partition("\n")

@@ -16,8 +16,22 @@ _MODULE = re.compile(
     r"|dynamo\.sglang(?:\.\w{1,40})?|sglang\.(?:bench_one_batch|bench_one_batch_server|bench_offline_throughput"
     r"|compile_deep_gemm)"
 )
-# Modules of SGLang that are no server.
-_OTHER_MODULE = re.compile(r"sglang(?:_router)?(?:\.\w{1,40}){1,6}")
+# Modules of SGLang that are no server, and vLLM's.
+_OTHER_MODULE = re.compile(r"(?:sglang(?:_router)?|vllm)(?:\.\w{1,40}){1,6}")
+# Programs that only talk of a launch, and servers of another kind.
+_TALKING = frozenset({"pkill", "pgrep", "grep", "rg", "echo", "printf", "killall"})
+_OTHER_SERVERS = frozenset(
+    {
+        "vllm",
+        "ollama",
+        "xinference",
+        "lmdeploy",
+        "llama-server",
+        "text-generation-launcher",
+        "tritonserver",
+        "trtllm-serve",
+    }
+)
 # A launch inside a quoted word: `tmux new "python -m sglang..."`, `ssh host '...'`, `sbatch --wrap="..."`.
 _LAUNCH = re.compile(
     r"(?:^|[\s;&|(/'\"])(?:sglang\s+serve|-m\s+(?:dynamo\.)?sglang|\S{0,200}launch_server\.py)(?:[\s.]|$)"
@@ -39,7 +53,7 @@ def find_entry(words: Sequence[Word]) -> tuple[int, int] | None:
         if value == "-m" and _MODULE.fullmatch(follower):
             end = at + 3 if follower == "sglang" and values[at + 2 : at + 3] == ["serve"] else at + 2
             return find_interpreter(values, at), end
-        if value.endswith(("launch_server.py", "sglang.launch_server")) and not value.startswith("-"):
+        if value.endswith(("launch_server.py", "sglang.launch_server")) and value[0] != "-" and " " not in value:
             return find_interpreter(values, at), at + 1
     return None
 
@@ -52,8 +66,11 @@ def find_interpreter(values: Sequence[str], at: int) -> int:
     return start - 1 if start > 0 and _PYTHON.fullmatch(name_program(values[start - 1])) else at
 
 
-def find_other_module(words: Sequence[Word]) -> str:
-    """Return the module of SGLang that `-m` starts and that is no server, "" without one."""
+def find_other_program(words: Sequence[Word]) -> str:
+    """Return the other server that is started, or the module of SGLang that is no server; "" without one."""
+    first = name_program(words[0].value)
+    if first in _OTHER_SERVERS:
+        return first
     names = (name.value for option, name in pairwise(words) if option.value == "-m")
     return next((name for name in names if _OTHER_MODULE.fullmatch(name) and not _MODULE.fullmatch(name)), "")
 
@@ -79,5 +96,5 @@ def has_entry(words: Sequence[Word]) -> bool:
 
 def has_inner(words: Sequence[Word]) -> bool:
     """Tell whether a word holds a script that names SGLang."""
-    at = find_script(words)
+    at = find_script(words) if name_program(words[0].value) not in _TALKING else None
     return at is not None and ("sglang" in words[at].value or "--model" in words[at].value)

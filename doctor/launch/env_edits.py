@@ -77,7 +77,11 @@ def add_variable(command: Command, name: str, value: str) -> str:
 
 
 def write_variable(env: EnvPlace, name: str, value: str) -> str:
-    """Return the lines of YAML that set a variable, with the newline in front of them."""
+    """Return the lines of YAML that set a variable, with the newline in front of them; on one line, the item."""
+    if env.style == "braces":
+        return f"{name}: {quote_yaml(value, QUOTES[0])}, "
+    if env.style == "brackets":
+        return f"{quote_yaml(f'{name}={value}', QUOTES[0])}, "
     if env.style == "map":
         return f"\n{env.indent}{name}: {quote_yaml(value, QUOTES[0])}"
     if env.style == "named":

@@ -120,13 +120,15 @@ class FlagTable(NamedTuple):
     def nearest(self, name: str) -> tuple[str, ...]:
         """Return up to three flags of this version that `name` may stand for, best first.
 
-        Knows the names that other servers use, and what replaced a removed flag.
+        Knows the names that other servers use, what replaced a removed flag, and other dashes and capitals.
         """
         typed = name.partition("=")[0]
         meant = self.find_dest(FOREIGN.get(typed.replace("_", "-"), ""))
         gone = find_removed(typed, self.version)
         known = [meant.name] if meant else []
         known += [new for new in (gone.replacement if gone else ()) if self.find(new)]
+        plain = self.find("--" + typed.strip("-:,").lower().replace("_", "-"))
+        known += [plain.name] if plain and not known else []
         return tuple(known) or find_similar(typed, self.options)
 
 

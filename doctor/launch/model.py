@@ -16,7 +16,7 @@ class Word(NamedTuple):
     end: int
 
 
-EnvStyle = Literal["prefix", "docker", "map", "list", "named", "words"]
+EnvStyle = Literal["prefix", "docker", "map", "list", "named", "words", "braces", "brackets"]
 
 
 class Assignment(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from doctor.errors import DoctorError
 from doctor.launch.container import find_image, read_container_env
-from doctor.launch.entry import find_entry, find_other_module, find_script, has_entry, has_inner
+from doctor.launch.entry import find_entry, find_other_program, find_script, has_entry, has_inner
 from doctor.launch.model import Assignment, Command, EnvPlace, Layout, Word, read_assignment
 from doctor.launch.prefix import find_env_place, read_late_prefix, read_option_env, read_prefix
 from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word
@@ -16,6 +16,8 @@ from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word
 # A key whose value is a command: systemd, supervisord, a Dockerfile.
 _KEY = re.compile(r"(?:ExecStart|command)=[-+!@:]{0,3}|(?:CMD|ENTRYPOINT)$")
 _PYTHON_CALL = re.compile(r"\b(?:Engine|ServerArgs|prepare_server_args)\(")
+# What may stand in front of a simple command in a shell.
+_KEYWORDS = frozenset({"do", "then", "else", "if", "while", "until", "{", "!"})
 # The first word of an unknown program; code and data of other languages begin otherwise.
 _PROGRAM = re.compile(r"[\w./~${}+:\\-]*[\w}]", re.ASCII)
 # What stands in front of the quotes of a script: `--wrap="..."`, `CMD='...'`, Python's `f"..."`.
@@ -50,7 +52,7 @@ class Parts(NamedTuple):
 def read_shell(source: Source, outer: str) -> Command:
     """Parse shell text; `outer` is the whole text that `source.place` points into."""
     segments = list(split_segments(source.text))
-    refuse_other_module(segments)
+    refuse_other_program(segments)
     chosen = choose_segment(segments, source.text)
     inner = find_inner(chosen, source)
     if inner is not None:
@@ -85,7 +87,10 @@ def strip_key(words: Sequence[Word]) -> Segment:
     """Return the words without what a unit file, a Dockerfile or a sentence (`I ran: python ...`) has in front."""
     entry = find_entry(words)
     labels = [at for at, word in enumerate(words[: entry[0]]) if is_label(word.value)] if entry else []
-    first, *rest = words[labels[-1] + 1 :] if labels else words
+    start = labels[-1] + 1 if labels else 0
+    while start < len(words) - 1 and words[start].value in _KEYWORDS:
+        start += 1
+    first, *rest = words[start:]
     key = _KEY.match(first.value)
     if key is None or not (rest or first.value[key.end() :]):
         return (first, *rest)
@@ -126,11 +131,13 @@ def choose_segment(segments: Sequence[Segment], text: str) -> Segment:
     raise no_command(text)
 
 
-def refuse_other_module(segments: Sequence[Segment]) -> None:
-    """Raise DoctorError when the text starts a router or a benchmark and no server."""
-    module = next(filter(None, map(find_other_module, segments)), "")
-    if module and not any(has_entry(segment) or has_inner(segment) for segment in segments):
-        raise DoctorError(f"{module} is no server", hint="give the command that starts the server itself")
+def refuse_other_program(segments: Sequence[Segment]) -> None:
+    """Raise DoctorError when the text starts a router, a benchmark or another server, and no SGLang."""
+    found = next(filter(None, map(find_other_program, segments)), "")
+    if found and not any(has_entry(segment) or has_inner(segment) for segment in segments):
+        raise DoctorError(
+            f"{found} does not start an SGLang server", hint="give the command that does: `sglang serve ...`"
+        )
 
 
 def has_flags(words: Sequence[Word]) -> bool:
@@ -150,12 +157,15 @@ def find_inner(words: Sequence[Word], source: Source) -> Source | None:
     word = words[at]
     head = _SCRIPT_HEAD.match(source.text, word.start)
     skipped = head.end() - word.start if head else 0
-    chunks = [chunk for chunk in scan_word(source.text, word.start) if chunk.value]
-    offsets = [offset for chunk in chunks for offset in chunk.offsets]
-    offsets.append(find_text_end(source.text, chunks[-1]))
     opening = source.text[word.start + skipped : word.start + skipped + 1]
-    quotes = (*source.quotes, opening if opening in {"'", '"'} else "")
-    return Source(word.value[skipped:], lambda at: source.place(offsets[at + skipped]), quotes)
+    opening = opening if opening in {"'", '"'} else ""
+    # what follows the last quote (`"..."}` in JSON) is not part of the script
+    last = source.text.rfind(opening, word.start, word.end) if opening else word.end
+    chunks = [chunk for chunk in scan_word(source.text, word.start) if chunk.value and chunk.offsets.start < last]
+    offsets = [offset for chunk in chunks for offset in chunk.offsets]
+    script = word.value[skipped : len(offsets)]
+    offsets.append(find_text_end(source.text, chunks[-1]))
+    return Source(script, lambda at: source.place(offsets[at + skipped]), (*source.quotes, opening))
 
 
 def find_text_end(text: str, last: Chunk) -> int:
@@ -186,7 +196,7 @@ def exported(segments: Sequence[Segment], text: str) -> Iterator[Assignment]:
         if first.value.startswith(UNIT_KEY):
             start = first.start + len(UNIT_KEY)
             rest = [Word(first.value[len(UNIT_KEY) :], start, first.end), *rest]
-        elif first.value != "export" or not rest:
+        elif first.value not in {"export", "declare", "typeset"} or not rest:
             continue
         for word in rest:
             assignment = read_assignment(word, word)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from doctor.errors import DoctorError
 from doctor.launch.entry import find_script, is_script
-from doctor.launch.model import Assignment, Command, EnvPlace, Word
+from doctor.launch.model import Command, EnvPlace, Word
 from doctor.launch.shell_command import Source, build_command, read_shell, sort_words
 from doctor.launch.shell_text import scan_tokens
+from doctor.launch.yaml_env import find_env_place, read_environment
 from doctor.launch.yaml_text import (
     Line,
     Node,
     Scalar,
     column_of,
+    line_end,
     match_key,
     read_flow,
     read_node,
-    read_scalar,
-    split_items,
     split_lines,
 )
 
@@ -33,7 +33,7 @@ _HINT = re.compile(r"(?m)^[ -]*[\"']?(?:entrypoint|command|args|extraArgs|comman
 # A list of quoted words: JSON, a Dockerfile's (`ENTRYPOINT` first, then `CMD`), one in a program that starts SGLang.
 _LIST = re.compile(r"\s*(?=\[\s*[\"'])")
 _DOCKERFILE = re.compile(r"(?m)^[ \t]*(ENTRYPOINT|CMD)[ \t]*(?=\[\s*[\"'])")
-_JSON_ARGS = re.compile(r"\"args\"\s{0,20}:\s{0,20}(?=\[)")
+_ARGS = re.compile(r"\bargs\"?\s{0,20}[:=]\s{0,20}(?=\[)")
 _QUOTED_ENTRY = re.compile(
     r"[\"'](?:[^\s\"']{0,200}/)?(?:sglang\.launch_server|sglang_router\.launch_server|dynamo\.sglang|launch_server\.py"
     r"|sglang[\"']\s{0,20},\s{0,20}[\"']serve)[\"']"
@@ -53,8 +53,8 @@ def find_lists(text: str) -> list[int]:
     plain = _LIST.match(text)
     entry = _QUOTED_ENTRY.search(text)
     start = plain.end() if plain else text.rfind("[", 0, entry.start()) if entry else -1
-    args = _JSON_ARGS.search(text)
-    return [start, *([args.end()] if args else [])] if start >= 0 else []
+    args = _ARGS.search(text)
+    return list(dict.fromkeys([start, *([args.end()] if args else [])])) if start >= 0 else []
 
 
 def read_lists(text: str, starts: Sequence[int]) -> Command:
@@ -161,22 +161,22 @@ def is_item_start(line: Line, column: int) -> bool:
 def read_service(text: str, commands: Sequence[Node], nodes: dict[str, Node]) -> Command:
     """Parse the command of one service or container, with the environment next to it."""
     env = next((nodes[name] for name in _ENV_KEYS if name in nodes), None)
-    kubernetes = bool(nodes.keys() & {"args", "extraArgs", "env"}) or re.search(r"(?m)^ *containers:", text) is not None
-    indent = " " * commands[-1].column
-    if env is None or env.kind in {"empty", "scalar", "flow"}:
-        header = f"\n{indent}{'env' if kubernetes else 'environment'}:"
-        place = EnvPlace("named" if kubernetes else "map", line_end(text, commands[-1].end), indent + "  ", header)
+    found = find_env_place(env) if env else None
+    if env is None or found is None:
+        place = make_env_place(text, commands[-1], nodes.keys())
         return read_nodes(text, commands, place)
-    style = "map" if env.kind == "map" else "named" if is_named(env) else "list"
-    place = EnvPlace(style, env.end, env.indent)  # type: ignore[arg-type]  # three of the literals
-    command = read_nodes(text, commands, place)
+    command = read_nodes(text, commands, found)
     return command._replace(env=(*read_environment(text, env), *command.env))
 
 
-def line_end(text: str, at: int) -> int:
-    """Return the end of the line that `at` is on."""
-    end = text.find("\n", at)
-    return end if end >= 0 else len(text)
+def make_env_place(text: str, last: Node, names: Collection[str]) -> EnvPlace:
+    """Return the place of an environment that is not there yet, below the command."""
+    kubernetes = (
+        not {"args", "extraArgs", "env"}.isdisjoint(names) or re.search(r"(?m)^ *containers:", text) is not None
+    )
+    indent = " " * last.column
+    header = f"\n{indent}{'env' if kubernetes else 'environment'}:"
+    return EnvPlace("named" if kubernetes else "map", line_end(text, last.end), indent + "  ", header)
 
 
 def read_nodes(text: str, nodes: Sequence[Node], env: EnvPlace) -> Command:
@@ -230,60 +230,3 @@ def list_words(node: Node) -> Iterator[Word]:
     for token in scan_tokens(node.scalars[0].value):
         if token.kind == "word":
             yield Word(token.value, place[token.start], place[token.end])
-
-
-def read_environment(text: str, node: Node) -> Iterator[Assignment]:
-    """Yield the variables of an `environment:` map or list, or of a Kubernetes `env:` list."""
-    if node.kind == "map":
-        yield from (found for line in node.lines if (found := read_map_line(text, line)))
-    elif is_named(node):
-        yield from read_named(text, node)
-    else:
-        yield from (found for item in node.scalars if (found := read_pair(text, item)))
-
-
-def is_named(node: Node) -> bool:
-    """Tell a Kubernetes list of `- name: NAME` items from a list of `NAME=value`."""
-    return any(match_key(line) is not None for line in node.lines)
-
-
-def read_map_line(text: str, line: Line) -> Assignment | None:
-    """Read `NAME: value`."""
-    key = match_key(line)
-    if key is None:
-        return None
-    end = min(line.end + 1, len(text))
-    if not key.rest:
-        return Assignment(key.name, None, line.start, end, line.end, line.end, "map")
-    value = read_scalar(text, line.end - len(key.rest), stops="\n")
-    return Assignment(key.name, value.value, line.start, end, value.start, value.end, "map")
-
-
-def read_pair(text: str, item: Scalar) -> Assignment | None:
-    """Read `- NAME=value`, or `- NAME`, which passes a variable through."""
-    name, equals, value = item.value.partition("=")
-    start = text.rfind("\n", 0, item.start) + 1
-    end = min(line_end(text, item.end) + 1, len(text))
-    return Assignment(name, value if equals else None, start, end, item.start, item.end, "list") if name else None
-
-
-def read_named(text: str, node: Node) -> Iterator[Assignment]:
-    """Yield the variables of `- name: NAME` items; those without a `value:` get theirs from elsewhere."""
-    for lines in split_items(node.lines, node.indent):
-        found = read_named_item(text, lines)
-        if found:
-            yield found
-
-
-def read_named_item(text: str, lines: Sequence[Line]) -> Assignment | None:
-    """Read one `- name: NAME` item; where there is no `value:`, all of it would be replaced."""
-    column = column_of(lines[0])
-    keys = ((match_key(line), line.end) for line in lines)
-    ends = {key.name: (key.rest, end) for key, end in keys if key and key.column == column}
-    name = ends.get("name", ("", 0))[0].strip("\"' ")
-    rest, line_stop = ends.get("value", ("", 0))
-    start, end = lines[0].start, min(lines[-1].end + 1, len(text))
-    if rest:
-        value = read_scalar(text, line_stop - len(rest), stops="\n")
-        return Assignment(name, value.value, start, end, value.start, value.end, "named")
-    return Assignment(name, None, start, end, start, end, "named") if name else None

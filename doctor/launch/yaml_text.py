@@ -60,6 +60,12 @@ def split_lines(text: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
+def line_end(text: str, at: int) -> int:
+    """Return the end of the line that `at` is on."""
+    end = text.find("\n", at)
+    return end if end >= 0 else len(text)
+
+
 class Key(NamedTuple):
     """The key of a line `key: rest`, which may stand behind list dashes; `column` is where it begins."""
 

@@ -130,6 +130,7 @@ def test_parse_command_places_words_of_a_script_in_the_outer_text():
         ("# " + PLAIN, PLAIN),
         ("```bash\n" + PLAIN + "\n```", PLAIN + "\n"),
         ("sglang serve –tp 8 —port 1", "sglang serve --tp 8 --port 1"),
+        ("python －m sglang.launch_server －－tp 8", "python -m sglang.launch_server --tp 8"),
         ("sglang serve ‑‑tp 8", "sglang serve --tp 8"),
         ("python –m sglang.launch_server --tp–size 8", "python -m sglang.launch_server --tp-size 8"),
         ("sglang serve --served-model-name “my model”", 'sglang serve --served-model-name "my model"'),

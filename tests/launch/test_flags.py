@@ -155,6 +155,10 @@ def test_resolve_agrees_with_the_real_argparse(version, option, cut, value):
         ("--enforce-eager", "--disable-cuda-graph"),
         ("--cuda-graph-max-bs", "--cuda-graph-max-bs-decode"),
         ("--mem-fraction-statik", "--mem-fraction-static"),
+        ("-tp", "--tp-size"),
+        ("--TP", "--tp-size"),
+        ("---model-path", "--model-path"),
+        ("--mem-fraction-static:", "--mem-fraction-static"),
     ],
 )
 def test_nearest_finds_what_was_meant(typed, expected):

@@ -34,6 +34,7 @@ def arguments(text):
         'CMD="{run}"\neval "$CMD"',
         'cmd = "{run}"\nsubprocess.Popen(cmd, shell=True)',
         'process = execute_shell_command(\n    f"""\n{run}\n"""\n)',
+        '{{"dockerArgs": "{run}"}}',
         'process, port = launch_server_cmd(\n    "{run}"\n)',
     ],
 )
@@ -61,6 +62,9 @@ def test_parse_command_looks_into_quoted_words(text):
         ("ExecStart={run}\nRestart=always", "ExecStart=/usr/bin/env A=1 {run}\nRestart=always"),
         ("[program:sgl]\ncommand={run}", "[program:sgl]\ncommand=/usr/bin/env A=1 {run}"),
         ("CMD {run}", "CMD A=1 {run}"),
+        ("for i in 0 1; do B=$i {run} & done", "for i in 0 1; do B=$i A=1 {run} & done"),
+        ("if true; then\n  {run}\nfi", "if true; then\n  A=1 {run}\nfi"),
+        ("启动命令：{run}", "A=1 {run}"),
         ("ssh node1 'cd /x && {run}'", "ssh node1 'cd /x && A=1 {run}'"),
     ],
 )
@@ -75,6 +79,7 @@ def test_apply_edits_sets_a_variable_where_it_reaches_the_server(text, expected)
         ("apptainer exec --env A=1 --env=B=2 x.sif {run}", [("A", "1"), ("B", "2")]),
         ("mpirun -x A=1 -x PATH {run}", [("A", "1")]),
         ("time A=1 {run}", [("A", "1")]),
+        ("declare -x A=1\n{run}", [("A", "1")]),
         ('Environment="A=1"\nEnvironment=B=2 C=3\nExecStart={run}', [("A", "1"), ("B", "2"), ("C", "3")]),
         ("sudo -u llm A=1 {run}", [("A", "1")]),
     ],
@@ -225,8 +230,12 @@ def test_check_command_leaves_values_of_a_template_alone(value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("python -m sglang_router.launch_router --prefill http://a:1", "launch_router is no server"),
-        ("python3 -m sglang.bench_serving --backend sglang", "bench_serving is no server"),
+        ("python -m sglang_router.launch_router --prefill http://a:1", "launch_router does not start an SGLang server"),
+        ("python3 -m sglang.bench_serving --backend sglang", "bench_serving does not start"),
+        ("vllm serve m --tensor-parallel-size 2", "vllm does not start an SGLang server"),
+        ("python -m vllm.entrypoints.openai.api_server --model m", "api_server does not start"),
+        ('pkill -f "python3 -m sglang.launch_server"', "no SGLang launch command"),
+        ('echo "python3 -m sglang.launch_server --model-path m"', "no SGLang launch command"),
         ('import sglang as sgl\nllm = sgl.Engine(model_path="m", tp_size=2)', r"Python call: Engine\(\.\.\.\)"),
         ("server_args=ServerArgs(model_path='m', tp_size=2)", r"Python call: ServerArgs\("),
         ("python3 -c \"run_server(prepare_server_args(['--model-path', 'm']))\"", "Python call: prepare_server_args"),
@@ -237,6 +246,15 @@ def test_check_command_leaves_values_of_a_template_alone(value):
 def test_parse_command_refuses_what_is_no_launch(text, message):
     with pytest.raises(DoctorError, match=message):
         parse_command(text)
+
+
+def test_parse_command_reads_the_launch_behind_the_end_of_another():
+    assert arguments(f'pkill -f "python3 -m sglang.launch_server"; sleep 2; {RUN}') == [
+        "--model-path",
+        "m",
+        "--tp",
+        "2",
+    ]
 
 
 def test_parse_command_reads_the_server_beside_a_router():

@@ -253,3 +253,34 @@ def test_parse_command_reads_variables_that_come_from_a_secret():
 def test_apply_edits_edits_the_arguments_of_a_chart():
     text = 'engine:\n  extraArgs:\n    - --model-path\n    - m\n    - --tp\n    - "2"\n'
     assert edited(text, flag("--tp-size", "4")) == text.replace('"2"', '"4"')
+
+
+BRACES = """\
+x:
+  command: sglang serve m
+  environment: {HF_HOME: /hf, CUDA_VISIBLE_DEVICES: "0,1"}
+"""
+
+
+def test_apply_edits_edits_an_environment_in_braces():
+    command = parse_command(BRACES)
+    assert [(item.name, item.value) for item in command.env] == [("HF_HOME", "/hf"), ("CUDA_VISIBLE_DEVICES", "0,1")]
+    assert edited(BRACES, env("A", "1")) == BRACES.replace("{HF", '{A: "1", HF')
+    assert edited(BRACES, env("CUDA_VISIBLE_DEVICES", "2")) == BRACES.replace('"0,1"', '"2"')
+    assert edited(BRACES, env("HF_HOME", None, "/hf")) == BRACES.replace("HF_HOME: /hf,", "")
+    assert edited(BRACES, env("HF_HOME", "/x y")) == BRACES.replace("/hf", '"/x y"')
+
+
+def test_apply_edits_edits_an_environment_in_brackets():
+    text = BRACES.replace('{HF_HOME: /hf, CUDA_VISIBLE_DEVICES: "0,1"}', '["HF_HOME=/hf", B=2]')
+    assert [(item.name, item.value) for item in parse_command(text).env] == [("HF_HOME", "/hf"), ("B", "2")]
+    assert edited(text, env("A", "1")) == text.replace("[", '["A=1", ')
+    assert edited(text, env("B", "3")) == text.replace("B=2", "B=3")
+    assert edited(text, env("HF_HOME", None, "/hf")) == text.replace('"HF_HOME=/hf",', "")
+    empty = text.replace('"HF_HOME=/hf", B=2', "")
+    assert edited(empty, env("A", "1")) == empty.replace("[", '["A=1", ')
+
+
+def test_parse_command_reads_command_and_args_of_other_formats():
+    text = 'command = ["python3", "-m", "sglang.launch_server"]\nargs = ["--model-path", "m"]'
+    assert values(parse_command(text).arguments) == ["--model-path", "m"]
