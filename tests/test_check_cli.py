@@ -237,6 +237,53 @@ def test_machine_with_parts_missing_or_full(prepare):
         assert any("is full" in row["summary"] for row in find(data, "disk"))
 
 
+DEAD_MOUNT = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(code):
+    if code:
+        sys.exit("mount: " + os.strerror(ctypes.get_errno()))
+call(libc.unshare(0x20000))
+call(libc.mount(b"none", b"/", None, 0x44000, None))
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
+call(libc.mount(b"dead", sys.argv[1].encode(), b"fuse", 0, options.encode()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(not os.access("/dev/fuse", os.W_OK) or os.geteuid() != 0, reason="needs a file system of its own")
+@pytest.mark.parametrize(
+    ("arguments", "environment", "probe"),
+    [
+        (("--model", "{dead}/model"), {}, "model-files"),
+        (("--python", "{dead}/venv/bin/python"), {}, "interpreter"),
+        (("--only", "interpreter"), {"PATH": "{dead}:/usr/bin:/bin"}, "interpreter"),
+        (("--only", "disk"), {"HOME": "{dead}"}, "disk"),
+    ],
+)
+def test_dead_mount_hangs_nothing(tmp_path, arguments, environment, probe):
+    """A file system whose server never answers: everything that touches it waits for ever."""
+    arguments = [word.format(dead=tmp_path) for word in arguments]
+    command = [sys.executable, "-c", DEAD_MOUNT, str(tmp_path), sys.executable, "-m", "doctor", "check"]
+    own = {name: value.format(dead=tmp_path) for name, value in environment.items()}
+    done = subprocess.run(
+        [*command, "--format", "json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        env={**os.environ, **own},
+    )
+    if done.stderr.startswith("mount:"):
+        pytest.skip(done.stderr)
+    data = read(done)
+    assert_no_mistake(data)
+    assert data["seconds"] < 30
+    assert find(data, probe)[0]["status"] == "unknown"
+
+
 def test_interrupt_ends_the_check_and_its_children(broken):
     folder, site, python = broken
     marker = folder / "pid"

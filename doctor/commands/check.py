@@ -13,13 +13,21 @@ from typing import Any
 from doctor.errors import DoctorError
 from doctor.launch.model import Command
 from doctor.probes.base.children import start_clock
-from doctor.probes.base.context import Answer, Context
+from doctor.probes.base.context import Answer, Context, Interpreter
 from doctor.probes.base.edits import correct_command
 from doctor.probes.base.interpreter import find_interpreter
 from doctor.probes.base.launch import find_snapshot, list_model_places, make_launch, overlay, read_command
 from doctor.probes.base.observe import OBSERVERS
 from doctor.probes.base.result import Result
-from doctor.probes.base.runner import PROBE_SECONDS, Probe, choose_probes, list_probes, run_probes, start_observing
+from doctor.probes.base.runner import (
+    PROBE_SECONDS,
+    Probe,
+    choose_probes,
+    list_probes,
+    run_in_time,
+    run_probes,
+    start_observing,
+)
 from doctor.probes.base.stack import find_version
 from doctor.redact import clean
 from doctor.report.check_report import (
@@ -37,6 +45,8 @@ OBSERVE_SECONDS = 18.0
 """For everything that waits for a child; with the probes' own time the whole stays under 30 s."""
 
 _MAX_SAVED = 8 << 20
+_SEARCH_SECONDS = 3.0
+"""To find the interpreter: a matter of milliseconds, unless a folder of PATH is on a dead mount."""
 
 
 def check(options: argparse.Namespace) -> int:
@@ -81,7 +91,8 @@ def examine(options: argparse.Namespace) -> CheckReport:
     begin = time.monotonic()
     command = read_command(options.launch, options.model)
     environment = overlay(os.environ, command)
-    python = find_interpreter(options.python, command, environment)
+    search = run_in_time(lambda: find_interpreter(options.python, command, environment), _SEARCH_SECONDS)
+    python = search or Interpreter(None, "looking for it does not end (a dead file system in --python or PATH?)")
     launch = make_launch(command, None, environment) if command else None
     clock = start_clock(OBSERVE_SECONDS)
     context = Context("/", environment, python, launch, None, options.online, clock, {})

@@ -7,13 +7,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from doctor.errors import DoctorError
 from doctor.probes import list_modules
 from doctor.probes.base.context import Answer, Context
 from doctor.probes.base.observe import OBSERVERS
 from doctor.probes.base.result import Result, make_unknown
+
+T = TypeVar("T")
 
 GROUPS = ("gpu", "python", "host", "network", "tools", "launch")
 """The order in which a report shows them."""
@@ -130,6 +132,25 @@ def start(action: Callable[[], object]) -> threading.Thread:
     except RuntimeError:
         action()
     return thread
+
+
+def run_in_time(action: Callable[[], T], seconds: float) -> T | None:
+    """Do something that may hang on a dead file system; None when it does. What it raises is raised here."""
+    found: list[T] = []
+    errors: list[Exception] = []
+
+    def attempt() -> None:
+        try:
+            found.append(action())
+        except Exception as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    thread = start(attempt)
+    if thread.is_alive():
+        thread.join(seconds)
+    if errors:
+        raise errors[0]
+    return found[0] if found else None
 
 
 def describe_bug(error: Exception) -> str:
