@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measure_memory import latent, llama, write_model
+from measure_memory import latent, llama, moe, write_model
 
-from tests.e2e.watched import HANG, Server, Setup, Watched, truncate_weights, wait_for_none
+from tests.e2e.watched import HANG, Server, Setup, Watched, find_free_port, truncate_weights, wait_for_none
 
 GPU_FLAGS = (
     *("--attention-backend", "triton", "--sampling-backend", "pytorch", "--grammar-backend", "none"),
@@ -34,6 +34,7 @@ OFFLOAD = (
         "--disable-shared-experts-fusion",
     ),
 )
+BLOCKS = ("--load-format", "dummy", "--cpu-offload-gb", "10", "--disable-cuda-graph")
 LIMIT_GIB = 9
 KEPT_GIB = 8
 NEVER = ("--restart", "never")
@@ -69,8 +70,8 @@ class Setting(NamedTuple):
 class Case(NamedTuple):
     """A fault: what is done to a started server, the rules that may name it, and the doctor's exit code.
 
-    `alone` is how many seconds the plain server is watched after the blow (0: not run alone), `phase` when it is run:
-    1 alone on the machine, 2 beside others, 3 with the GPU held.
+    `alone` is how many seconds the plain server is watched after the blow (0: not run alone). With `held`, another
+    program holds the GPU meanwhile.
     """
 
     name: str
@@ -79,18 +80,19 @@ class Case(NamedTuple):
     rules: tuple[str | None, ...]
     codes: tuple[int, ...]
     alone: float = 60.0
-    options: tuple[str, ...] = NEVER
-    phase: int = 2
-    watched: bool = True
+    held: bool = False
 
 
 def ready(server: Server, _: Setting) -> None:
     """200 requests, then SIGTERM."""
-    server.start(*NEVER, "--listen", "0").wait_until_ready()
+    listen = find_free_port()
+    server.start(*NEVER, "--listen", str(listen)).wait_until_ready()
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(8) as clients:
         require(set(clients.map(lambda _: server.generate(), range(200))) == {200}, "200 answers")
     note(server, f"200 requests in {time.monotonic() - begin:.1f} s")
+    if isinstance(server, Watched):
+        (server.folder / "metrics.txt").write_bytes(server.ask("/metrics", 5.0, port=listen)[1])
     server.signal(signal.SIGTERM)
 
 
@@ -130,9 +132,14 @@ def close_after(listener: socket.socket, server: Server) -> None:
 def misspell(server: Server, _: Setting) -> None:
     """A flag is misspelt; the doctor may mend it."""
     server.start("--apply", "safe", flags=("--max-runing-requests", "64"))
+    finish_mended(server)
+
+
+def finish_mended(server: Server) -> None:
+    """Wait for the corrected command to serve, and stop it."""
     if isinstance(server, Watched):
         server.wait_until_ready()
-        note(server, f"serves {time.time() - server.injected:.1f} s after the first start")
+        note(server, f"mended, serves after {time.time() - server.injected:.1f} s")
         require(server.generate() == 200, "an answer")
         server.running.send_signal(signal.SIGTERM)
 
@@ -152,8 +159,9 @@ def stop_in_load(server: Server, setting: Setting) -> None:
 
 
 def stop_busy(server: Server, _: Setting) -> None:
-    """SIGTERM while requests run."""
+    """SIGTERM while requests run; no new ones are sent, as behind a load balancer."""
     server.start(*NEVER).wait_until_ready().keep_busy()
+    server.sending = False
     server.signal(signal.SIGTERM)
 
 
@@ -168,9 +176,10 @@ def kill_doctor(server: Server, _: Setting) -> None:
 def lose_proxy(server: Server, _: Setting) -> None:
     """A proxy that swallows the server's request to itself."""
     names = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
-    server.start(*NEVER, env={**names, "NO_PROXY": "", "no_proxy": ""})
+    server.start("--apply", "safe", env={**names, "NO_PROXY": "", "no_proxy": ""})
     wait_for_text(server, "Uvicorn running")
     server.injected = time.time()
+    finish_mended(server)
 
 
 def meet_held_gpu(*options: str) -> Callable[[Server, Setting], None]:
@@ -209,16 +218,25 @@ def keep_memory(server: Server, _: Setting) -> None:
     require(begun > released, "a start after the memory was given back")
 
 
-def fill_host(server: Server, setting: Setting) -> None:
+def fill_host(name: str, config: dict[str, Any], flags: tuple[str, ...]) -> Callable[[Server, Setting], None]:
     """Pinned offload in a memory cgroup (v2) that cannot hold it."""
-    server.model = make_model(setting, "latent12", latent(12))
+
+    def act(server: Server, setting: Setting) -> None:
+        server.model = make_model(setting, name, config)
+        run_limited(server, flags)
+
+    return act
+
+
+def run_limited(server: Server, flags: tuple[str, ...]) -> None:
+    """Start a server inside a cgroup of its own, and count the kernel's kills at its end."""
     folder = Path(f"/sys/fs/cgroup/doctor-{server.port}")
     with contextlib.suppress(OSError):
         Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+memory")
     folder.mkdir()
     (folder / "memory.max").write_text(str(LIMIT_GIB << 30))
     inside = ("sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh")
-    server.start(*NEVER, flags=OFFLOAD, prefix=inside)
+    server.start(*NEVER, flags=flags, prefix=inside)
     end = time.monotonic() + 150
     while server.running.poll() is None and time.monotonic() < end:
         time.sleep(0.5)
@@ -272,8 +290,11 @@ def note(server: Server, text: str) -> None:
         stream.write(f"{text}; ")
 
 
+ENDED = (0, 137)
+"""0.5.15.post1 kills itself (SIGKILL) at the end of an orderly SIGTERM, 0.5.23 on the CPU ends with 0."""
+
 CASES = (
-    Case("requests", "200 requests, then SIGTERM", ready, (None,), (0,), phase=1),
+    Case("requests", "200 requests, then SIGTERM", ready, (None,), ENDED),
     Case("scheduler-killed", "scheduler killed (SIGKILL)", kill("sglang::scheduler", 9), ("PROC001",), (137,)),
     Case(
         "detokenizer-killed", "detokenizer killed (SIGKILL)", kill("sglang::detokenizer", 9), ("PROC001",), (137,), 100
@@ -281,16 +302,33 @@ CASES = (
     Case("scheduler-stopped", "scheduler stopped (SIGSTOP)", kill("sglang::scheduler", 19), ("WATCH001",), (137,), 120),
     Case("scheduler-deadlocked", "scheduler deadlocked", deadlock, ("WATCH007",), (137,), 330),
     Case("port-taken", "port taken by another program", take_port, ("NET001",), (137, 1, 3), 90),
-    Case("misspelt-flag", "misspelt flag, `--apply safe`", misspell, ("ARG001",), (0,), 30),
+    Case("misspelt-flag", "misspelt flag, `--apply safe`", misspell, ("ARG001",), ENDED, 30),
     Case("truncated-weights", "weights truncated", truncate, ("MOD012",), (1, 137), 60),
     Case("stopped-in-load", "SIGTERM during the load", stop_in_load, (None,), (143, 0), 30),
-    Case("stopped-busy", "SIGTERM with requests in flight", stop_busy, (None,), (0, 137), 90),
+    Case("stopped-busy", "SIGTERM with requests in flight", stop_busy, (None,), ENDED, 90),
     Case("doctor-killed", "the doctor killed (SIGKILL)", kill_doctor, (None,), (-9,), 0),
-    Case("dead-proxy", "dead proxy in the environment", lose_proxy, ("NET006",), (0, 137, 143), 180),
+    Case("dead-proxy", "dead proxy in the environment", lose_proxy, ("NET006",), ENDED, 180),
 )
 GPU_CASES = (
-    Case("memory-kept", "memory of the dead server not given back", keep_memory, ("PROC001",), (0,), 0),
-    Case("host-memory", "pinned offload above a cgroup limit", fill_host, ("WATCH009",), (143, 137, 1), 10),
-    Case("gpu-held-checked", "GPU held by another program", meet_held_gpu("--check"), (None,), (1,), 0, phase=3),
-    Case("gpu-held", "the same, `--no-check`", meet_held_gpu(), ("MEM001", "MEM002", "GPU003"), (137, 1), 90, phase=3),
+    Case("memory-kept", "memory of the dead server not given back", keep_memory, ("PROC001",), ENDED, 0),
+    Case(
+        "host-memory",
+        "pinned offload above a cgroup limit",
+        fill_host("latent12", latent(12), OFFLOAD),
+        ("WATCH009",),
+        (143, 137, 1),
+        10,
+    ),
+    Case(
+        "host-memory-gb",
+        "`--cpu-offload-gb 10` above it",
+        fill_host("moe16", moe(16), BLOCKS),
+        ("WATCH009",),
+        (143, 137, 1),
+        10,
+    ),
+    Case("gpu-held-checked", "GPU held by another program", meet_held_gpu("--check"), (None,), (1,), 0, held=True),
+    Case(
+        "gpu-held", "the same, `--no-check`", meet_held_gpu(), ("MEM001", "MEM002", "GPU003"), (137, 1), 90, held=True
+    ),
 )

@@ -1,6 +1,6 @@
 """Break real SGLang servers, each once alone and once under `doctor run`, and write down what became of them.
 
-Usage: python3 tools/watch_faults.py OUT --python PY --model DIR [--gpu] [--only a,b] [--kind watched|plain] [--lanes 4]
+Usage: python3 tools/watch_faults.py OUT --python PY --model DIR [--gpu] [--quick] [--only a,b] [--lanes 4] …
 
 `--python` is a Python with SGLang (PYTHONPATH is handed on), `--model` a tiny model with weights and a tokenizer (see
 tests/e2e/make_model.py). With --gpu, faults of a GPU are made as well: memory held by another program, memory of a dead
@@ -38,21 +38,22 @@ HOLD = (
 
 
 def main() -> int:
-    """Run the cases by phase and write the table after each."""
+    """Run the cases and write the table as far as it goes."""
     options = parse()
-    flags = GPU_FLAGS if options.gpu else CPU_FLAGS
+    flags = (GPU_FLAGS if options.gpu else CPU_FLAGS) + ("--disable-cuda-graph",) * options.quick
     setting = Setting(Path(options.out).resolve(), Setup(options.python, flags), Path(options.model).resolve())
     wanted = set(options.only.split(",")) if options.only else None
     cases = [case for case in CASES + GPU_CASES * options.gpu if wanted is None or case.name in wanted]
     before, rows = list_left(), list[dict[str, Any]]()
     gpu_before = read_gpu_memory()
-    for kind, phase in ((kind, phase) for kind in options.kind.split(",") for phase in (1, 2, 3)):
-        chosen = [case for case in cases if case.phase == phase and (kind == "plain" or case.watched)]
-        chosen = [case for case in chosen if kind == "watched" or case.alone]
-        with hold_gpu(setting) if chosen and phase == 3 else contextlib.nullcontext():
-            rows += run_lanes(chosen, kind, setting, options.lanes)
-        if phase == 3:
-            rows.append(look_around(kind, before, gpu_before))
+    for kind in options.kind.split(","):
+        chosen = [case for case in cases if kind == "watched" or case.alone]
+        rows += run_lanes([case for case in chosen if not case.held], kind, setting, options.lanes)
+        write_table(setting.out, rows)
+        held = [case for case in chosen if case.held]
+        with hold_gpu(setting) if held else contextlib.nullcontext():
+            rows += run_lanes(held, kind, setting, options.lanes)
+        rows.append(look_around(kind, before, gpu_before))
         write_table(setting.out, rows)
     return int(not all(row["expected"] for row in rows))
 
@@ -64,6 +65,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument(
+        "--quick", action="store_true", help="no CUDA graphs: a fresh machine compiles them for a minute"
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--kind", default="watched,plain")
     parser.add_argument("--lanes", type=int, default=1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from doctor.diagnosis.model import Diagnosis, Fix, Report
+from doctor.launch.edits import Edit
 from doctor.redact import clean
 from doctor.watch.model import Death, Run
 
@@ -13,7 +15,7 @@ from doctor.watch.model import Death, Run
 class Finding(NamedTuple):
     """One kind of fault. `wins`: it is the cause even where the log names another one.
 
-    `recoverable` as in rules; `fix` is (title, safety, why).
+    `recoverable` as in rules; `fix` is (title, safety, why), `look` the command to begin with.
     """
 
     rule: str
@@ -23,6 +25,7 @@ class Finding(NamedTuple):
     why: str
     fix: tuple[str, str, str]
     recoverable: str
+    look: str
     wins: bool = False
 
 
@@ -40,6 +43,7 @@ FINDINGS: Mapping[str, Finding] = {
             "SIGCONT would have let it go on; the doctor ended it because requests were waiting.",
         ),
         "maybe",
+        "less {evidence}/processes.txt",
         wins=True,
     ),
     "rank-dead": Finding(
@@ -54,6 +58,7 @@ FINDINGS: Mapping[str, Finding] = {
             "Signal 9 without a kernel record was sent by a program or a person.",
         ),
         "maybe",
+        "dmesg -T | grep -iE 'oom|killed process'",
     ),
     "port-taken": Finding(
         "WATCH003",
@@ -63,6 +68,7 @@ FINDINGS: Mapping[str, Finding] = {
         "The bind error stands in the log, and the port does not belong to any process of this server.",
         ("Stop the other program, or choose another --port", "manual", "ss -ltnp shows who listens."),
         "never",
+        "ss -ltnp",
     ),
     "foreign-server": Finding(
         "WATCH004",
@@ -72,6 +78,7 @@ FINDINGS: Mapping[str, Finding] = {
         "The listening socket does not belong to a process of this server.",
         ("Stop the other server, or choose another --port", "manual", "ss -ltnp shows who listens."),
         "never",
+        "ss -ltnp",
         wins=True,
     ),
     "no-completion": Finding(
@@ -86,6 +93,7 @@ FINDINGS: Mapping[str, Finding] = {
             "It was taken before the server was ended.",
         ),
         "maybe",
+        "less {evidence}/stack-*.txt",
     ),
     "silent-start": Finding(
         "WATCH006",
@@ -95,6 +103,7 @@ FINDINGS: Mapping[str, Finding] = {
         "A slow disk, a download and a compilation all count as progress, so this is none of them.",
         ("Read the stacks of all ranks in the evidence folder", "manual", "They show what each rank waits for."),
         "maybe",
+        "less {evidence}/stack-*.txt",
     ),
     "stalled": Finding(
         "WATCH007",
@@ -104,6 +113,7 @@ FINDINGS: Mapping[str, Finding] = {
         "A busy server prints batch lines or answers the probe.",
         ("Read the stacks of all ranks in the evidence folder", "manual", "They show what each rank waits for."),
         "maybe",
+        "less {evidence}/stack-*.txt {evidence}/gpus.txt",
     ),
     "unhealthy": Finding(
         "WATCH008",
@@ -113,6 +123,7 @@ FINDINGS: Mapping[str, Finding] = {
         "/health runs one token through scheduler and detokenizer.",
         ("Read the stacks of all ranks in the evidence folder", "manual", "They show what each rank waits for."),
         "maybe",
+        "less {evidence}/stack-*.txt {evidence}/gpus.txt",
     ),
     "host-memory": Finding(
         "WATCH009",
@@ -126,6 +137,7 @@ FINDINGS: Mapping[str, Finding] = {
             "doctor plan shows what this launch needs.",
         ),
         "never",
+        "less {evidence}/memory.txt",
         wins=True,
     ),
 }
@@ -161,9 +173,16 @@ def _describe(finding: Finding, run: Run, role: str, extra: tuple[Fix, ...]) -> 
         clean(finding.cause.format(words=words if words.startswith("sglang::") else words[:1].upper() + words[1:])),
         clean(finding.why + where),
         (),
-        (*extra, Fix(title, safety, (), None, None, why, "")),
+        (*extra, Fix(title, safety, _advise(finding, run), None, None, why, "")),
         finding.recoverable,
     )
+
+
+def _advise(finding: Finding, run: Run) -> tuple[Edit, ...]:
+    """Give the command to begin with; files of the evidence only where there are some."""
+    if "{evidence}" in finding.look and not run.evidence:
+        return ()
+    return (Edit("shell", finding.look.format(evidence=shlex.quote(run.evidence)), None, None),)
 
 
 def list_facts(run: Run, cgroup_kills: int, asked: bool) -> dict[str, Any]:

@@ -16,7 +16,10 @@ STOPPED_SECONDS = 4.0
 """A process in state T this long was not stopped by a debugger's breakpoint passing by."""
 
 CRASH_SECONDS = 12.0
-"""SGLang's own end after a lost child takes 6 to 8 s (0.5.23, scheduler); after the detokenizer's 67 s."""
+"""SGLang's own end after a lost scheduler takes 6 to 8 s (0.5.15.post1 and 0.5.23)."""
+
+NOTICE_SECONDS = 4.0
+"""After a lost detokenizer it takes 66 s (both versions), but what it says of it comes within 2 s."""
 
 SUSPECT_SECONDS = 4.0
 """Requests without a batch line for this long are looked into with a health probe."""
@@ -113,7 +116,8 @@ def _find_lost_rank(view: View) -> Fault | None:
     first = lost[0]
     how = f"was ended by signal {-first.code}" if first.code is not None and first.code < 0 else "is gone"
     name = first.title if first.title.startswith("sglang::") else "a worker process"
-    return Fault("rank-dead", f"{name} (pid {first.pid}) {how}", view.now, (first.pid,), CRASH_SECONDS)
+    patience = NOTICE_SECONDS if name.startswith("sglang::detokenizer") else CRASH_SECONDS
+    return Fault("rank-dead", f"{name} (pid {first.pid}) {how}", view.now, (first.pid,), patience)
 
 
 def is_shutting_down(run: Run) -> bool:

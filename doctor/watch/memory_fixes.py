@@ -32,11 +32,16 @@ def _lower_offload(launch: Launch, available: int) -> Iterator[tuple[Edit, str]]
 
 
 def _offload_fewer(launch: Launch, forecast: Forecast | None) -> Iterator[tuple[Edit, str]]:
-    moved = launch.arguments.get("offload_num_in_group", 1)
-    if forecast and forecast.stops_at is not None and isinstance(moved, int):
-        fits = moved * forecast.stops_at // forecast.total
-        if 0 < fits < moved:
-            yield Edit("flag", "--offload-num-in-group", str(moved), str(fits)), forecast.words
+    """Move fewer layers of each group; where only one is moved, make the groups larger."""
+    group, moved = launch.arguments.get("offload_group_size"), launch.arguments.get("offload_num_in_group", 1)
+    if forecast is None or not forecast.stops_at or not isinstance(group, int) or not isinstance(moved, int):
+        return
+    fits = moved * forecast.stops_at // forecast.total
+    if 0 < fits < moved:
+        yield Edit("flag", "--offload-num-in-group", str(moved), str(fits)), forecast.words
+    elif moved == 1:
+        larger = -(-group * forecast.total // forecast.stops_at)
+        yield Edit("flag", "--offload-group-size", str(group), str(larger)), forecast.words
 
 
 def _make_fix(launch: Launch, edit: Edit, why: str, version: str | None) -> Fix | None:

@@ -69,6 +69,7 @@ class Server:
         self._environment = dict(os.environ)
         self._known: Mapping[str, Any] = {}
         self._steps: list[Step] = []
+        self._skipped = 0  # layers without experts, which stay on the GPU
         self._tail: collections.deque[bytes] = collections.deque()
         self._tail_size = 0
         self.live = Live(self._on_event)
@@ -90,7 +91,7 @@ class Server:
             self.say(f"starting the corrected command: {better.text}")
         self.live.restart()
         self.prober.forget()
-        self._known, self._steps, self.forecast = {}, [], None
+        self._known, self._steps, self._skipped, self.forecast = {}, [], 0, None
         self.gpus.mark()
         self._process.start(self._launch, self._environment)
         self.guard.arm(self._process.main)
@@ -246,6 +247,8 @@ class Server:
             self._known = dict(event.values)
         elif isinstance(event, OffloadStep) and event.params:
             self._predict(event.layer)
+        elif isinstance(event, OffloadStep):
+            self._skipped += 1
         self._post(Message("event", event))
 
     def _predict(self, layer: int) -> None:
@@ -253,7 +256,8 @@ class Server:
         available = self.guard.look()
         self._steps.append(Step(layer, available))
         layers = forecast.read_layer_count(self._known.get("model_path"))
-        found = forecast.predict(self._steps, forecast.count_layers(self._known, layers), self.guard.reserve)
+        total = forecast.count_layers(self._known, layers) - self._skipped
+        found = forecast.predict(self._steps, total, self.guard.reserve)
         if found and found.stops_at is not None and (self.forecast is None or self.forecast.stops_at is None):
             self.say(f"forecast: {found.words}")
         self.forecast = found
@@ -300,7 +304,7 @@ class Server:
     def _describe_memory(self) -> str:
         rows = [
             f"{one.time:.1f} s: {one.available / GIB:.2f} GiB available, pressure {one.pressure:.0f} %"
-            for one in (*self.guard.curve, *self.guard.samples)
+            for one in sorted({*self.guard.curve, *self.guard.samples})
         ]
         now = self.guard.memory
         head = f"limit: {now.limit}, {now.total / GIB:.2f} GiB; reserve {self.guard.reserve / GIB:.2f} GiB"
@@ -314,8 +318,9 @@ class Server:
         facts = list_facts(run, self.guard.kills, asked=run.stop is not None)
         command = self._launch.text if self._launch.command else None
         report = self.live.diagnose(Question(command, facts), read_kernel_log(run.started))
-        extra = report.root.fixes if report.root else ()
         own = suggest_fixes(self._launch, self._room, self.forecast, report.sglang_version)
+        # what was measured here is better than the rule's general advice
+        extra = [fix for fix in report.root.fixes if not (own and fix.command)] if report.root else []
         return join(report, run, (*own, *extra) if run.fault and run.fault.kind == "host-memory" else ())
 
     def _print(self, report: Report) -> None:

@@ -210,7 +210,7 @@ class Supervisor:
                 self.run = run._replace(readiness=Readiness("asked", view.now))
             return
         if is_detoured(view):
-            if not run.health_asked and self._world.ask("health"):
+            if run.health is None and not run.health_asked and self._world.ask("health"):
                 self.run = run._replace(health_asked=view.now)
             return
         last = max(run.health_asked, run.health.time if run.health else run.last_batch)

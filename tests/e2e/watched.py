@@ -1,7 +1,9 @@
 """A real SGLang server, alone or under a real `doctor run`, and the look at what is left afterwards."""
 
+import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -54,6 +56,7 @@ class Server:
         self.before = list_left()
         self.injected = 0.0
         self.seen: set[int] = set()
+        self.sending = True
 
     def start(
         self,
@@ -121,9 +124,9 @@ class Server:
         status, _ = self.ask("/generate", timeout, json.dumps(body).encode())
         return status
 
-    def ask(self, path: str, timeout: float, body: bytes | None = None) -> tuple[int, bytes]:
+    def ask(self, path: str, timeout: float, body: bytes | None = None, port: int = 0) -> tuple[int, bytes]:
         """One request without a proxy; raises OSError when nothing comes back."""
-        url = f"http://127.0.0.1:{self.port}{path}"
+        url = f"http://127.0.0.1:{port or self.port}{path}"
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=timeout) as answer:
@@ -134,9 +137,9 @@ class Server:
 
         def run() -> None:
             try:
-                while True:
+                while self.sending:
                     self.generate(1500)
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 return
 
         for _ in range(clients):
@@ -248,9 +251,9 @@ class Plain(Server):
 
 
 def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the kernel's own range, and low enough for the ports that SGLang derives (10000 above for gRPC)."""
+    ports = range(20000, 32000)
+    return next(port for port in random.sample(ports, len(ports)) if is_free(port))
 
 
 def is_free(port: int) -> bool:

@@ -299,6 +299,18 @@ def test_memory_fix_offloads_fewer_layers():
     assert fix.command.endswith("--offload-num-in-group 2")
 
 
+@pytest.mark.parametrize(("group", "stops_at", "larger"), [(1, 4, 3), (1, 5, 3), (1, 11, 2), (4, 2, 24), (1, 1, 12)])
+def test_memory_fix_enlarges_groups_of_one_moved_layer(group, stops_at, larger):
+    launch = read_launch(["sglang", "serve", "--model-path", "m", "--offload-group-size", str(group)])
+    (fix,) = suggest_fixes(launch, 0, Forecast(1, 12, 12, 4, stops_at), "0.5.23")
+    assert fix.command.endswith(f"--offload-group-size {larger}")
+
+
+def test_memory_fix_is_silent_where_no_layer_fits():
+    launch = read_launch(["sglang", "serve", "--model-path", "m", "--offload-group-size", "1"])
+    assert suggest_fixes(launch, 0, Forecast(1, 12, 12, 0, 0), "0.5.23") == ()
+
+
 def test_memory_fix_is_silent_without_offload():
     assert suggest_fixes(read_launch(["sglang", "serve", "--model-path", "m"]), 1 << 30, None, None) == ()
 

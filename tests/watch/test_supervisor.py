@@ -110,6 +110,7 @@ def test_starting_to_stalled_when_a_proxy_takes_the_warm_up():
     history.answer(503)
     assert history.wait(2).state == states.STALLED
     assert "HTTP_PROXY" in history.arrows[-1].reason
+    assert history.world.asked == ["health"]
 
 
 def test_starting_stays_when_a_proxy_lets_the_warm_up_through():
@@ -307,10 +308,17 @@ def test_stalled_to_draining_when_the_evidence_hangs():
 
 
 def test_stalled_gives_sglang_time_for_its_own_end():
-    history = History().serve().lose(DETOKENIZER).wait(2)
+    history = History().serve().lose(SCHEDULER).wait(2)
     history.supervisor.on_evidence("folder")
     assert history.wait(8).world.signals == []
     assert history.wait(6).world.signals == [("main", signal.SIGTERM)]
+
+
+def test_stalled_gives_sglang_no_minute_for_a_lost_detokenizer():
+    history = History().serve().lose(DETOKENIZER).wait(2)
+    history.supervisor.on_evidence("folder")
+    assert history.wait(2).world.signals == []
+    assert history.wait(2).world.signals == [("main", signal.SIGTERM)]
 
 
 def test_stalled_to_dead_when_sglang_ends_itself():
