@@ -210,3 +210,8 @@ def test_read_launch_never_raises(words):
     fields, problems = read_launch(words, NEWEST)
     assert isinstance(fields, dict)
     assert all("\n" not in problem for problem in problems)
+
+
+def test_plan_of_an_unknown_quantization_says_that_it_guesses(make_model):
+    done = run_plan(make_model(quantization_config={"quant_method": "hqq"}), *H200)
+    assert "(a guess: quantization hqq is unknown here)" in done.stdout

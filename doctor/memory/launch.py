@@ -12,7 +12,7 @@ from doctor.memory.build import Choice, build_model, choose_family
 from doctor.memory.gpus import Machine, make_gpu
 from doctor.memory.headers import read_headers
 from doctor.memory.parallel import ONE_RANK, Ranks, resolve_ranks, share
-from doctor.memory.quant import Quant, read_quant
+from doctor.memory.quant import Quant, is_unknown, read_quant
 from doctor.memory.reading import Files, read_files
 from doctor.memory.shapes import Model, Param
 from doctor.memory.units import MIB
@@ -113,9 +113,14 @@ def list_reading_notes(launch: Launch) -> list[str]:
     return notes
 
 
-def is_guess(launch: Launch) -> bool:
-    """Tell whether every size is a guess: an unknown architecture that no weight file corrects."""
-    return not launch.choice.known and launch.counted is None
+def name_guess(launch: Launch) -> str:
+    """Return what is unknown of the model and corrected by no weight file, so that its sizes are guesses; else ""."""
+    if launch.counted is not None:
+        return ""
+    if not launch.choice.known:
+        return launch.choice.name
+    quant = read_quant(launch.files.config, launch.files.quantization, "", "")
+    return f"quantization {quant.method[:40]}" if is_unknown(quant) else ""
 
 
 def build_on_ranks(launch: Launch, arguments: Mapping[str, object]) -> tuple[Model, Ranks, Quant]:

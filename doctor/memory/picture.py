@@ -59,7 +59,7 @@ def render_heading(plan: Plan, width: int) -> Iterator[str]:
     """Yield the verdict and its reasons."""
     gpu = f"{plan.gpus_needed} x {plan.gpu}" if plan.gpu else f"{plan.gpus_needed} GPU(s) of unknown size"
     yield from wrap(f"{plan.model} on {gpu}, sglang {plan.version}", width, "")
-    yield f"Verdict: {plan.verdict.upper()}" + (f" (a guess: {plan.model} is unknown here)" if plan.is_guess else "")
+    yield f"Verdict: {plan.verdict.upper()}" + (f" (a guess: {plan.guess} is unknown here)" if plan.guess else "")
     for reason in plan.reasons:
         yield from wrap(f"- {reason}", width, "  ")
 

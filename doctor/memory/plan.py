@@ -24,7 +24,7 @@ from doctor.memory.host import (
     sum_peak,
 )
 from doctor.memory.kv import count_context
-from doctor.memory.launch import Launch, build_on_ranks, describe_cpu_machine, is_guess, prepare_launch
+from doctor.memory.launch import Launch, build_on_ranks, describe_cpu_machine, name_guess, prepare_launch
 from doctor.memory.offload import Offload, find_offload_conflicts, find_offload_notes, find_prefetch_conflict
 from doctor.memory.parallel import Ranks, count_gpus, count_local, find_conflicts
 from doctor.memory.shapes import Change, Row
@@ -40,8 +40,8 @@ class Plan(NamedTuple):
     `verdict` is "fits", "tight" (starts, but `reasons` say what fails later), "does not fit" or "unknown"
     (no GPU given). `window` holds the fractions that work, low above high when none does. `tokens` is
     SGLang's max_total_num_tokens per attention replica; `capacity` pairs a request length with how many
-    such requests the whole launch holds at once. `changes` are the nearest that make it fit. `is_guess`: the
-    architecture is unknown and no weight file corrects what was assumed of it.
+    such requests the whole launch holds at once. `changes` are the nearest that make it fit. `guess` names
+    what is unknown of the model (architecture, quantization) while no weight file corrects what was assumed of it.
     """
 
     model: str
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     capacity: tuple[tuple[int, int], ...]
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    is_guess: bool
+    guess: str
 
 
 def plan_model(model_dir_or_config: Path, arguments: Mapping[str, object], machine: Machine, version: str) -> Plan:
@@ -129,7 +129,7 @@ def evaluate(launch: Launch, arguments: Mapping[str, object]) -> Plan:
         capacity=list_capacity(budget, setting.context, copies),
         changes=(),
         notes=(*launch.notes, *find_notes(setting)),
-        is_guess=is_guess(launch),
+        guess=name_guess(launch),
     )
 
 

@@ -125,8 +125,22 @@ def read_method(data: Mapping[str, object]) -> tuple[str, Scheme | None, Scheme 
         return method, None, MXFP4
     if method in {"w4afp8", "quark_int4fp8_moe"}:
         return method, FP8_BLOCK, make_scheme(4, 128, zeros=False)
-    scheme = read_simple(method, data)
+    scheme = read_quark(data) if method == "quark" else read_simple(method, data)
     return method, scheme, scheme
+
+
+def read_quark(data: Mapping[str, object]) -> Scheme | None:
+    """Return the scheme of the weights that AMD's Quark describes for all layers."""
+    weight = cfg.get_map(cfg.get_map(data, "global_quant_config"), "weight")
+    group = cfg.get_int(weight, "group_size") or 0
+    kind = cfg.get_text(weight, "dtype")
+    schemes = {"fp4": MXFP4, "fp8_e4m3": FP8_CHANNEL, "int8": INT8, "int4": make_scheme(4, group, zeros=False)}
+    return schemes.get(kind)
+
+
+def is_unknown(quant: Quant) -> bool:
+    """Tell whether the checkpoint is quantized in a way that is not known here, so that it counts as unquantized."""
+    return bool(quant.method) and quant.linear is None and quant.experts is None
 
 
 def read_modelopt(algorithm: str) -> Scheme | None:

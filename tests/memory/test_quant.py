@@ -136,3 +136,18 @@ def test_measure_is_linear_in_copies(name, rows, columns, copies):
     one = quant.measure(quant.ONLINE[name], rows, columns)
     many = quant.measure(quant.ONLINE[name], rows, columns, copies)
     assert many == (copies * one[0], copies * one[1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("fp4", 4), ("fp8_e4m3", 8), ("int8", 8), ("int4", 4), ("float6", 0), (None, 0)]
+)
+def test_read_quant_of_quark(dtype, bits):
+    found = read({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": dtype, "group_size": 32}}})
+    assert (found.linear.bits if found.linear else 0) == bits
+    assert quant.is_unknown(found) == (not bits)
+
+
+@pytest.mark.parametrize("section", [{"quant_method": "hqq"}, {"quant_algo": "MIXED_PRECISION"}])
+def test_is_unknown_tells_an_unknown_quantization_from_none(section):
+    assert quant.is_unknown(read(section))
+    assert not quant.is_unknown(read({}))
