@@ -166,7 +166,8 @@ def get_context_length(config: Config) -> int:
     The rope scaling factor multiplies it, unless the scaling is llama3's or names the original length
     (0.5.23, utils/hf_transformers/common.py get_context_length).
     """
-    scaling = get_map(config.text, "rope_scaling")
+    # transformers 5 writes rope_parameters and still shows them as rope_scaling
+    scaling = get_map(config.text, "rope_scaling", "rope_parameters")
     included = "original_max_position_embeddings" in scaling or get_text(scaling, "rope_type") == "llama3"
     factor = 1.0 if included else get_float(scaling, "factor", 1.0)
     return min(int(find(config, *LENGTH_KEYS, default=2048) * factor), MAX_NUMBER)

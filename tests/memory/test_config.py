@@ -65,6 +65,9 @@ def test_need_of_an_absent_size_names_it():
             },
             163840,
         ),
+        ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "linear", "factor": 2.0}}, 8192),
+        ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 4096),
+        ({"max_position_embeddings": 4096, "rope_parameters": {"full_attention": {"factor": 8.0}}}, 4096),
         ({"model_max_length": 8192, "max_position_embeddings": 4096}, 8192),
     ],
 )
