@@ -37,9 +37,8 @@ def probe(context: Context) -> Iterator[Result]:
         yield make_ok(NAME, evidence[0])
         return
     if context.environment.get(VARIABLE, "").lower() in ("1", "true", "yes"):
-        yield make_warning(
-            NAME, f"{asked} tokens are more than the {own} the model knows; {VARIABLE} allows it", evidence
-        )
+        summary = f"{asked} tokens are more than the {own} the model knows; {VARIABLE} allows it"
+        yield make_warning(NAME, summary, evidence, (f"--context-length {own}   # what it was trained for",))
         return
     edits = (Edit("flag", "--context-length", str(asked), str(own)),)
     fixes = (f"--context-length {own}", f"export {VARIABLE}=1   # if you know that the model can")

@@ -63,7 +63,7 @@ def check_path(path: str, row: dict[str, Any]) -> Iterator[Result]:
     """Yield what is wrong with one folder."""
     folder = row.get("folder", path)
     if "error" in row:
-        yield make_warning(NAME, f"{path}: {row['error']}")
+        yield make_warning(NAME, f"{path}: {row['error']}", (), (f"ls -ld {shlex.quote(path)}",))
         return
     move = suggest(path)
     if not row["writable"]:

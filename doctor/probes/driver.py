@@ -74,9 +74,8 @@ def compare(context: Context, version: str, cuda: str, torch: str) -> Result:
     if has_started(context):
         return make_ok(NAME, f"driver {version} with a newer libcuda (forward compatibility): CUDA starts", *evidence)
     if _COMPAT in context.environment.get("LD_LIBRARY_PATH", ""):
-        return make_warning(
-            NAME, "the driver is older than CUDA wants; a forward-compatibility libcuda is used", evidence
-        )
+        summary = "the driver is older than CUDA wants; a forward-compatibility libcuda is used"
+        return make_warning(NAME, summary, evidence, ("doctor check --only imports   # does CUDA start with it?",))
     return make_error(NAME, f"the driver is too old for torch {torch}", evidence, suggest(context, needed, branch))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from doctor.launch.versions import sort_key
@@ -24,6 +25,7 @@ VARIABLE = "SGLANG_NUMA_BIND_V2"
 # tries that first and goes on without it (srt/utils/numa_utils.py of the wheels 0.5.6 to 0.5.23).
 _SINCE, _TRIED_SINCE = "0.5.6", "0.5.15"
 _MAX_NODES = 8
+_SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 def probe(context: Context) -> Iterator[Result]:
@@ -77,13 +79,9 @@ def try_binding(context: Context, program: str, node: str) -> str | None:
 
 def count_list(text: str | None) -> int | None:
     """Count the numbers of a list such as `0-3,8`; None when it is not one."""
-    total = 0
-    for part in (text or "").split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()):
-            return None
-        total += int(last or first) - int(first) + 1
-    return total
+    spans = [_SPAN.fullmatch(part.strip()) for part in (text or "").split(",")]
+    counts = [int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span]
+    return sum(counts) if len(counts) == len(spans) and min(counts) > 0 else None
 
 
 def check_cpus(context: Context) -> Iterator[Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -89,9 +90,9 @@ def say_missing(context: Context) -> Result:
     """Say that there is no sglang, with the command that installs it for this driver."""
     at = read_interpreter(context).get("sglang_at")
     if at:
-        return make_warning(
-            NAME, "sglang is imported from a folder without metadata, so its pins are unknown", (str(at),)
-        )
+        summary = "sglang is imported from a folder without metadata, so its pins are unknown"
+        folder = os.path.dirname(os.path.dirname(str(at)))
+        return make_warning(NAME, summary, (str(at),), write_install(context, "-e", folder))
     data = context.look("gpus").data
     cuda = data.get("cuda") if isinstance(data, dict) else None
     # 0.5.12 is the first release whose wheels need CUDA 13 (cuda-python>=13.0 in its Requires-Dist)

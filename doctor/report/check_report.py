@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from doctor.errors import DoctorError
 from doctor.launch.edits import Edit
 from doctor.probes.base.result import SEVERITIES, Result
 from doctor.redact import clean, shorten
-from doctor.report.interface import Target
+from doctor.report.interface import Target, import_format
 
 FORMATS = ("text", "json", "markdown", "junit")
 LEVELS = ("never", "error", "warning")
@@ -59,9 +57,7 @@ class Renderer(Protocol):
 
 def load_renderer(name: str) -> Renderer:
     """Import the module of a format; raises DoctorError for an unknown one."""
-    if name not in FORMATS:
-        raise DoctorError(f"unknown format {name!r}", f"choose one of: {', '.join(FORMATS)}")
-    module: Renderer = importlib.import_module(f"doctor.report.check_{name}")
+    module: Renderer = import_format("check", name, FORMATS)
     return module
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from doctor.diagnosis.model import Report
@@ -53,7 +53,12 @@ class Renderer(Protocol):
 
 def load_renderer(name: str) -> Renderer:
     """Import the module of a format; raises DoctorError for an unknown one."""
-    if name not in FORMATS:
-        raise DoctorError(f"unknown format {name!r}", f"choose one of: {', '.join(FORMATS)}")
-    module: Renderer = importlib.import_module(f"doctor.report.as_{name}")
+    module: Renderer = import_format("as", name, FORMATS)
     return module
+
+
+def import_format(kind: str, name: str, known: Sequence[str]) -> Any:
+    """Import `doctor.report.KIND_NAME`; raises DoctorError for a format that is not known."""
+    if name not in known:
+        raise DoctorError(f"unknown format {name!r}", f"choose one of: {', '.join(known)}")
+    return importlib.import_module(f"doctor.report.{kind}_{name}")

@@ -1,6 +1,8 @@
 """Probes of the host group over a folder in place of /."""
 # ruff: noqa: S108 - these folders are looked at, nothing is written to them
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -200,7 +202,16 @@ def test_nodes_that_cannot_be_counted_are_not_called_one(tmp_path):
 @given(st.text(alphabet="0123456789-, x", max_size=30))
 def test_lists_of_numbers_are_counted_or_refused(text):
     count = numa.count_list(text)
-    assert count is None or isinstance(count, int)
+    is_list = re.fullmatch(r" *\d{1,9}(-\d{1,9})? *(, *\d{1,9}(-\d{1,9})? *)*", text) is not None
+    is_falling = any(int(first) > int(last) for first, last in re.findall(r"(\d+)-(\d+)", text))
+    assert (count is None) == (not is_list or is_falling)
+    assert count is None or count > 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 99)), min_size=1, max_size=5))
+def test_lists_of_numbers_are_counted_right(spans):
+    text = ",".join(f"{first}-{first + more}" if more else str(first) for first, more in spans)
+    assert numa.count_list(text) == sum(more + 1 for _, more in spans)
 
 
 def see_disk(root, *rows, command="", environment=None):

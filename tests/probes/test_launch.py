@@ -154,9 +154,10 @@ def test_model_with_a_tokenizer_of_another_kind(model, name):
     assert problems(model_files, see(model)) == []
 
 
-def test_model_without_weights_is_fine_with_dummy_ones(model):
+@pytest.mark.parametrize("name", ["dummy", "remote", "remote_instance"])
+def test_model_without_weights_is_fine_where_none_are_read(model, name):
     os.remove(model / "model.safetensors")
-    assert problems(model_files, see(model, "--load-format dummy")) == []
+    assert problems(model_files, see(model, f"--load-format {name}")) == []
 
 
 def test_model_with_a_missing_shard(model):
