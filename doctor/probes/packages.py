@@ -76,12 +76,16 @@ def probe(context: Context) -> Iterator[Result]:
 def is_vital(context: Context, pin: Pin) -> bool:
     """Tell whether a start with this in place of the requirement fails.
 
-    torch of another minor version has another ABI; SGLang itself checks _ASSERTED.
+    torch of another minor version has another ABI; SGLang itself checks _ASSERTED, flashinfer only when it is used.
     """
     if pin.name not in (_VITAL if wants_gpu(context) else _VITAL - _GPU):
         return False
+    if pin.name == "xgrammar" and context.value("grammar_backend") not in (None, "xgrammar"):
+        return False
     if pin.installed is None:
         return True
+    if pin.name == "flashinfer-python" and context.value("attention_backend") not in (None, "flashinfer"):
+        return False
     have, want = order_version(pin.installed), order_version(pin.specifier.split(",")[0].lstrip("=<>~! "))
     return have < want if pin.name in _ASSERTED else pin.name == "torch" and have[0][:2] != want[0][:2]
 

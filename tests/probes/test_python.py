@@ -111,6 +111,24 @@ def test_package_of_another_version_is_as_bad_as_sglang_and_the_abi_take_it(tmp_
     assert [found.severity for found in problems(packages, context)] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("row", "flags", "severity"),
+    [
+        (make_package("flashinfer-python", "0.6.11"), "--attention-backend triton", "warning"),
+        (make_package("flashinfer-python", "0.6.11"), "--attention-backend flashinfer", "error"),
+        (make_package("flashinfer-python", "0.6.12"), "--grammar-backend none", "warning"),
+        (make_package("flashinfer-python", "0.6.12"), "--grammar-backend xgrammar", "error"),
+        (make_package("flashinfer-python", "0.6.12"), "", "error"),
+    ],
+)
+def test_package_of_a_backend_counts_when_the_launch_takes_that(tmp_path, row, flags, severity):
+    """flashinfer is too old in some of the rows; xgrammar is missing in the others."""
+    requires = (*REQUIRES, *(["xgrammar==0.2.1"] if row["version"] == "0.6.12" else []))
+    python = make_python(make_sglang("0.5.15.post1", *requires), *GOOD[:2], row, GOOD[3])
+    found = problems(packages, see(tmp_path, python, f"{LAUNCH} {flags}"))
+    assert [problem.severity for problem in found] == [severity]
+
+
 def test_packages_for_gpus_may_be_missing_where_no_gpu_is(tmp_path):
     python = make_python(make_sglang("0.5.15.post1", *REQUIRES), GOOD[0], GOOD[3])
     nothing = {"gpus": Answer(None, "NVML: its library is not here")}
