@@ -94,7 +94,7 @@ def check_cpus(context: Context) -> Iterator[Result]:
     cpus = min(filter(None, (count, quota)), default=None)
     if cpus is not None and cpus < ranks + 1:
         summary = f"{cpus:g} CPU(s) for {ranks} rank(s), the tokenizer and the detokenizer: expect stalls"
-        yield make_warning(NAME, summary, (), ("widen the container's --cpus or --cpuset-cpus",))
+        yield make_warning(NAME, summary, (), ("nproc   # in a container: widen --cpus or --cpuset-cpus",))
 
 
 def read_quota(context: Context) -> float | None:

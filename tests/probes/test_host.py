@@ -239,6 +239,23 @@ def test_disk_with_a_fault(tmp_path, fields, words, severity):
     assert found.severity == severity
 
 
+@pytest.mark.parametrize(("path", "count"), [("/tmp", 0), ("/root/.cache/sglang", 1)])
+def test_disk_for_temporary_files_may_be_smaller(tmp_path, path, count):
+    assert len(problems(disk, see_disk(tmp_path, make_path(path, free=2 * GIB)))) == count
+
+
+def test_disk_of_a_cache_that_was_moved_is_named_by_its_variable(tmp_path):
+    environment = {"SGLANG_CACHE_DIR": "/data/cache"}
+    (found,) = problems(disk, see_disk(tmp_path, make_path("/data/cache", writable=False), environment=environment))
+    assert found.fixes[0].startswith("set SGLANG_CACHE_DIR ")
+
+
+def test_disk_of_the_model_is_not_written_to(tmp_path):
+    command = "sglang serve --model-path /models/m"
+    context = see_disk(tmp_path, make_path("/tmp"), make_path("/models/m", writable=False, free=0), command=command)
+    assert statuses(disk, context) == ["ok"]
+
+
 def test_disk_that_several_caches_share_is_named_once_as_badly_as_the_worst(tmp_path):
     rows = [make_path(path, folder="/root", writable=False) for path in (HUB, "/root/.cache/sglang", "/root/.triton")]
     (found,) = problems(disk, see_disk(tmp_path, *rows))

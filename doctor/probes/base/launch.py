@@ -62,6 +62,23 @@ def list_model_places(launch: Launch | None, environment: Mapping[str, str]) -> 
     return name, os.path.join(find_hub_cache(environment), "models--" + name.replace("/", "--"))
 
 
+def list_caches(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the folders that a server writes to, by the variable that moves each.
+
+    Those of Python's tempfile, huggingface_hub, SGLang 0.5.23's environ.py, flashinfer and Triton.
+    """
+    home = environment.get("HOME") or "/"
+    return {
+        "TMPDIR": environment.get("TMPDIR") or "/tmp",  # noqa: S108 - where Python's tempfile looks, too
+        "HF_HOME": find_hub_cache(environment),
+        "SGLANG_CACHE_DIR": environment.get("SGLANG_CACHE_DIR") or os.path.join(home, ".cache", "sglang"),
+        "FLASHINFER_WORKSPACE_BASE": os.path.join(
+            environment.get("FLASHINFER_WORKSPACE_BASE") or home, ".cache", "flashinfer"
+        ),
+        "TRITON_CACHE_DIR": environment.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton"),
+    }
+
+
 def find_hub_cache(environment: Mapping[str, str]) -> str:
     """Return the folder of downloaded repositories (huggingface_hub: HF_HUB_CACHE, HF_HOME, ~/.cache)."""
     home = environment.get("HOME") or "/root"

@@ -12,7 +12,7 @@ from typing import Any
 from doctor.probes.base.children import Clock, Done, run_child
 from doctor.probes.base.context import Answer, Context
 from doctor.probes.base.interpreter import which
-from doctor.probes.base.launch import find_hub_cache, list_model_places
+from doctor.probes.base.launch import list_caches, list_model_places
 
 _PROGRAMS = os.path.join(os.path.dirname(__file__), "programs")
 _SMI_FIELDS = "index,name,uuid,memory.total,memory.free,driver_version,compute_cap"
@@ -114,17 +114,10 @@ def observe_paths(context: Context) -> Answer:
 
 
 def list_paths(context: Context) -> tuple[str, ...]:
-    """List the model's places, the caches of SGLang 0.5.23's environ.py and of flashinfer, /tmp and /dev/shm."""
+    """List the folders that a server writes to, /dev/shm and the model's places."""
     environment = context.environment
-    home = environment.get("HOME") or "/"
-    paths = (
-        environment.get("TMPDIR") or "/tmp",  # noqa: S108 - where Python's tempfile looks, too
-        *("/dev/shm", find_hub_cache(environment)),  # noqa: S108 - looked at, not written to
-        environment.get("SGLANG_CACHE_DIR") or os.path.join(home, ".cache", "sglang"),
-        os.path.join(environment.get("FLASHINFER_WORKSPACE_BASE") or home, ".cache", "flashinfer"),
-        environment.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton"),
-        *list_model_places(context.launch, environment),
-    )
+    caches = list_caches(environment).values()
+    paths = (*caches, "/dev/shm", *list_model_places(context.launch, environment))  # noqa: S108 - only looked at
     return tuple(dict.fromkeys(path for path in paths if path and "\0" not in path))
 
 
