@@ -18,6 +18,7 @@ _MODULE = re.compile(
 )
 # Modules of SGLang that are no server, and vLLM's.
 _OTHER_MODULE = re.compile(r"(?:sglang(?:_router)?|vllm)(?:\.\w{1,40}){1,6}")
+_JOINING = frozenset({"ssh", "pdsh", "clush", "watch"})
 # Programs that only talk of a launch, and servers of another kind.
 _TALKING = frozenset({"pkill", "pgrep", "grep", "rg", "echo", "printf", "killall"})
 _OTHER_SERVERS = frozenset(
@@ -34,7 +35,7 @@ _OTHER_SERVERS = frozenset(
 )
 # A launch inside a quoted word: `tmux new "python -m sglang..."`, `ssh host '...'`, `sbatch --wrap="..."`.
 _LAUNCH = re.compile(
-    r"(?:^|[\s;&|(/'\"])(?:sglang\s+serve|-m\s+(?:dynamo\.)?sglang|\S{0,200}launch_server\.py)(?:[\s.]|$)"
+    r"(?:^|[\s;&|(/='\"])(?:sglang\s+serve|-m\s+(?:dynamo\.)?sglang|\S{0,200}launch_server\.py)(?:[\s.]|$)"
 )
 
 
@@ -87,6 +88,13 @@ def find_script(words: Sequence[Word]) -> int | None:
 def is_script(value: str) -> bool:
     """Tell whether one word holds a whole launch command."""
     return len(value.split(None, 2)) > 2 and not value.startswith(("$", "`")) and _LAUNCH.search(value) is not None
+
+
+def find_joining(words: Sequence[Word]) -> int | None:
+    """Return the index of a wrapper that joins its words to a line for a second shell (`ssh HOST WORD...`)."""
+    entry = find_entry(words)
+    before = words[: entry[0]] if entry else ()
+    return next((at for at, word in enumerate(before) if name_program(word.value) in _JOINING), None)
 
 
 def has_entry(words: Sequence[Word]) -> bool:

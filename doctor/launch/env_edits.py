@@ -65,9 +65,9 @@ def add_variable(command: Command, name: str, value: str) -> str:
     pair = f"{name}={quote_shell(value)}"
     if env.style == "docker":
         gap = gap_before(command, env.at)
-        new = f"-e {pair}{gap if chr(10) in gap else ' '}"
+        new = nest(f"-e {pair}", env.quotes) + (gap if "\n" in gap else " ")
     elif env.style == "prefix":
-        new = nest(f"{env.header}{pair} {BARE_ENTRY if layout.wrap_at is None else ''}", layout.quotes)
+        new = nest(f"{env.header}{pair} {BARE_ENTRY if layout.wrap_at is None else ''}", env.quotes)
     elif env.style == "words":
         words = (env.header, f"{name}={value}") if env.header else (f"{name}={value}",)
         new = write_words(command, words) + list_joint(layout)

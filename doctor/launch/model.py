@@ -38,22 +38,27 @@ class Assignment(NamedTuple):
 
 
 class EnvPlace(NamedTuple):
-    """Where and how a new variable is set: an offset, and for YAML the indentation and the missing key."""
+    """Where and how a new variable is set: an offset, and for YAML the indentation.
+
+    `header` stands in front of it (`env `, a missing key of YAML); `quotes` are as in Layout.
+    """
 
     style: EnvStyle
     at: int
     indent: str = ""
     header: str = ""
+    quotes: tuple[str, ...] = ()
 
 
 class Layout(NamedTuple):
     """How the text is written, which decides what an inserted piece looks like.
 
     `style`: a shell command, a YAML block list or a flow list of words. `quotes`: what the whole command is
-    quoted in, outermost first: `'` and `"` of `bash -c '...'`, `y'`, `y"` and `y` (none) of YAML. `env`: where a new
-    variable goes. `wrap_at`: where `env -u NAME` can be put, None when there is no program to put it in front
-    of. `flags_at`: where a new flag goes. `needs_separator`: SGLang's own flags must follow a `--` that is
-    not there yet. `unset`: variables that `env -u` takes away already. `indent`: of a YAML list item.
+    quoted in, outermost first: `'` and `"` of `bash -c '...'`, `y'`, `y"` and `y` (none) of YAML, `ssh` for words
+    that are joined and read by another shell. `env`: where a new variable goes. `wrap_at`: where `env -u NAME` can
+    be put, None when there is no program to put it in front of. `flags_at`: where a new flag goes.
+    `needs_separator`: SGLang's own flags must follow a `--` that is not there yet. `unset`: variables that `env -u`
+    takes away already. `indent`: of a YAML list item.
     """
 
     style: Literal["shell", "list", "flow"]

@@ -66,9 +66,12 @@ def find_late_env(words: Sequence[Word]) -> int | None:
 
 
 def read_late_prefix(words: Sequence[Word]) -> Prefix:
-    """Read what the `env` behind other wrappers sets and unsets."""
+    """Read what the `env` behind other wrappers sets and unsets, or `A=1` right in front of the program."""
     at = find_late_env(words)
-    return Prefix((), 0, (), 0) if at is None else read_prefix(words[at:])
+    start = len(words)
+    while at is None and start > 0 and read_assignment(words[start - 1], words[start - 1]):
+        start -= 1
+    return read_prefix(words[start if at is None else at :])
 
 
 def read_option_env(words: Sequence[Word]) -> Iterator[Assignment]:

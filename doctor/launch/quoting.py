@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from doctor.launch.shell_text import scan_tokens
+
 _UNSAFE = re.compile(r"[^\w@%+=:,./~-]", re.ASCII)
 # What YAML would read as something else than the same text: no letter or path at the start, or a keyword.
 _PLAIN_YAML = re.compile(r"[A-Za-z./][\w./=@+~-]*", re.ASCII)
@@ -41,7 +43,19 @@ def nest(source: str, quotes: Sequence[str]) -> str:
             source = re.sub(r'(["\\])', r"\\\1", source)
         elif quote == "y'":
             source = source.replace("'", "''")
+        elif quote == "ssh":
+            source = nest_joined(source)
     return source
+
+
+def nest_joined(source: str) -> str:
+    """Rewrite shell source as words that, joined by single blanks, are the same source again."""
+    pieces, at = [], 0
+    for token in scan_tokens(source):
+        word = re.sub(r"[^\w@%+=:,./~\n-]", r"\\\g<0>", source[token.start : token.end], flags=re.ASCII)
+        pieces += [source[at : token.start], word.replace("\n", "'\n'")]
+        at = token.end
+    return "".join(pieces) + source[at:]
 
 
 def nest_plain(source: str) -> str:

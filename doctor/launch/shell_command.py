@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from doctor.errors import DoctorError
 from doctor.launch.container import find_image, read_container_env
-from doctor.launch.entry import find_entry, find_other_program, find_script, has_entry, has_inner
+from doctor.launch.entry import find_entry, find_joining, find_other_program, find_script, has_entry, has_inner
 from doctor.launch.model import Assignment, Command, EnvPlace, Layout, Word, read_assignment
 from doctor.launch.prefix import find_env_place, read_late_prefix, read_option_env, read_prefix
-from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word
+from doctor.launch.shell_text import Chunk, Token, scan_tokens, scan_word, unquote
 
 # A key whose value is a command: systemd, supervisord, a Dockerfile.
 _KEY = re.compile(r"(?:ExecStart|command)=[-+!@:]{0,3}|(?:CMD|ENTRYPOINT)$")
@@ -57,6 +57,7 @@ def read_shell(source: Source, outer: str) -> Command:
     inner = find_inner(chosen, source)
     if inner is not None:
         return add_outside(read_shell(inner, outer), segments, chosen, source)
+    chosen = respell(chosen)
     parts = sort_words(chosen)
     parts = parts._replace(env=tuple(exported(segments, source.text)) + parts.env)
     if parts.place.at == chosen[0].start and source.text[: parts.place.at].endswith(UNIT_COMMANDS):
@@ -64,6 +65,16 @@ def read_shell(source: Source, outer: str) -> Command:
     command = build_command(parts, chosen, source, outer)
     number = sum(map(has_entry, segments))
     return command._replace(notes=(f"only the first of {number} launch commands is read",)) if number > 1 else command
+
+
+def respell(words: Segment) -> Segment:
+    """Return the words with their values as the second shell of `ssh HOST WORD...` hands them on."""
+    at = find_joining(words)
+    return (
+        words
+        if at is None
+        else words[: at + 1] + tuple(word._replace(value=unquote(word.value)) for word in words[at + 1 :])
+    )
 
 
 def split_segments(text: str) -> Iterator[Segment]:
@@ -185,7 +196,7 @@ def add_outside(command: Command, segments: Sequence[Segment], chosen: Segment, 
     wrapper = tuple(move_word(word, source.place) for word in outside[prefix.length :])
     layout = command.layout
     if image is not None:
-        layout = layout._replace(env=EnvPlace("docker", source.place(outside[image].start)))
+        layout = layout._replace(env=EnvPlace("docker", source.place(outside[image].start), quotes=source.quotes))
     return command._replace(env=moved + command.env, wrapper=wrapper + command.wrapper, layout=layout)
 
 
@@ -250,10 +261,14 @@ def read_unknown(words: tuple[Word, ...], wrapper_start: int, start: int, parts:
 def build_command(parts: Parts, words: tuple[Word, ...], source: Source, outer: str) -> Command:
     """Translate the parts into places of the outer text and work out where new pieces go."""
     place = source.place
+    joining = find_joining(words)
+    joined_at = words[-1].end if joining is None else words[joining].end
+    inner = source if joining is None else source._replace(quotes=(*source.quotes, "ssh"))
+    quotes = inner.quotes if parts.place.at > joined_at else source.quotes
     layout = Layout(
         style="shell",
-        quotes=source.quotes,
-        env=parts.place._replace(at=place(parts.place.at)),
+        quotes=inner.quotes,
+        env=parts.place._replace(at=place(parts.place.at), quotes=quotes),
         wrap_at=None if parts.program is None else place(parts.program),
         flags_at=place(words[-1].end),
         needs_separator=parts.needs_separator,
@@ -261,7 +276,7 @@ def build_command(parts: Parts, words: tuple[Word, ...], source: Source, outer: 
     )
     return Command(
         text=outer,
-        env=tuple(move_assignment(item, source) for item in parts.env),
+        env=tuple(move_assignment(item, inner if item.start > joined_at else source) for item in parts.env),
         wrapper=tuple(move_word(word, place) for word in parts.wrapper),
         entry=tuple(move_word(word, place) for word in parts.entry),
         arguments=tuple(move_word(word, place) for word in parts.arguments),

@@ -75,6 +75,15 @@ def scan_token(text: str, at: int) -> Token:
     return Token("word", "".join(chunk.value for chunk in chunks), at, chunks[-1].end)
 
 
+def unquote(text: str) -> str:
+    """Return the one word that a shell would read, or the text itself when it is none."""
+    try:
+        tokens = list(scan_tokens(text))
+    except DoctorError:
+        return text
+    return tokens[0].value if len(tokens) == 1 and tokens[0].kind == "word" else text
+
+
 def scan_word(text: str, at: int) -> Iterator[Chunk]:
     """Yield the parts of the word that begins at `at`, at least one."""
     while at < len(text) and (is_word_character(text[at]) or _PLACEHOLDER.match(text, at)):

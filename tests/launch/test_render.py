@@ -219,7 +219,9 @@ TEMPLATES = st.sampled_from(
         f"ssh h '{SERVE}'",
         f"ssh h \"bash -c '{SERVE}'\"",
         f"kubectl exec p -- {SERVE}",
+        f"ssh h {SERVE}",
         f"ssh h env B=2 {SERVE}",
+        f"bash -c 'docker run img {SERVE}'",
         f"ExecStart={SERVE}",
         'run(["sglang", "serve", path, "--tp", "8"])',
     ]
