@@ -45,6 +45,11 @@ def exists(root: str, path: str) -> bool:
     return os.path.lexists(place(root, path))
 
 
+def is_program(path: str) -> bool:
+    """Tell whether a path is a file that may be executed."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
 def read_fields(text: str | None) -> dict[str, int]:
     """Read lines such as `MemTotal:  123 kB` into bytes, and `oom_kill 3` into numbers."""
     found = {}

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from doctor.errors import DoctorError
 from doctor.launch.model import Command
 from doctor.probes.base.context import Interpreter
+from doctor.probes.base.environments import find_entered
+from doctor.probes.base.files import is_program
 
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "kubectl"})
 _PYTHON = re.compile(r"(?:python[\d.]*|pypy3?)")
@@ -18,12 +20,14 @@ _STUB = re.compile(r"""'''exec' "?([^"'\n]+?)"? "\$0" "\$@\"""")
 
 
 def find_interpreter(given: str | None, command: Command | None, environment: Mapping[str, str]) -> Interpreter:
-    """Take --python, else the launch's own, else the environment's; raises DoctorError for a wrong --python."""
+    """Take --python, else the launch's own, else the environment's; raises DoctorError for a wrong one and for ssh."""
     if given is not None:
         return take_given(given)
     if command is not None:
         if is_in_container(command):
             return Interpreter(None, "the launch runs in a container: run the check inside it", in_container=True)
+        if any(os.path.basename(word.value) == "ssh" for word in command.wrapper):
+            raise DoctorError("the launch runs on another machine (ssh)", "run doctor check there, without the ssh")
         found = find_in_command(command, environment)
         if found is not None:
             return found
@@ -47,8 +51,9 @@ def is_in_container(command: Command) -> bool:
 def find_in_command(command: Command, environment: Mapping[str, str]) -> Interpreter | None:
     """Follow the program of the launch: a Python, or a script whose first line names one."""
     words = [*command.entry, *command.wrapper]
-    if any(os.path.basename(word.value) == "uv" for word in command.wrapper) and is_program(".venv/bin/python"):
-        return Interpreter(os.path.abspath(".venv/bin/python"), "uv run: .venv of this folder")
+    entered = None if command.entry and "/" in command.entry[0].value else find_entered(command, environment)
+    if entered is not None:
+        return entered
     for word in words[:1] if command.entry else words[:4]:
         path = which(word.value, environment)
         if path and _PYTHON.fullmatch(os.path.basename(path)):
@@ -82,11 +87,6 @@ def which(name: str, environment: Mapping[str, str]) -> str | None:
         return path if is_program(path) else None
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     return next((path for folder in folders if is_program(path := os.path.join(folder or ".", name))), None)
-
-
-def is_program(path: str) -> bool:
-    """Tell whether a path is a file that may be executed."""
-    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def read_shebang(path: str, environment: Mapping[str, str]) -> str | None:

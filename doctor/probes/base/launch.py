@@ -37,9 +37,12 @@ def overlay(environment: Mapping[str, str], command: Command | None) -> dict[str
     if command is not None:
         for name in command.layout.unset:
             merged.pop(name, None)
-        merged.update(
-            {item.name: item.value for item in command.env if item.value is not None and not is_open(item.value)}
-        )
+        for item in command.env:
+            # `PATH=/srv/venv/bin:$PATH` is the one use of a variable whose value is known here
+            own = merged.get(item.name, "")
+            value = (item.value or "").replace(f"${{{item.name}}}", own).replace(f"${item.name}", own)
+            if item.value is not None and not is_open(value):
+                merged[item.name] = value
     return merged
 
 
