@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from doctor.diagnosis.commands import Launch
@@ -11,6 +12,8 @@ from doctor.diagnosis.facts import Facts
 from doctor.diagnosis.model import Fix
 from doctor.diagnosis.rule import EditTemplate, FixTemplate, Rule
 from doctor.errors import DoctorError
+from doctor.launch.check import check_command
+from doctor.launch.command import parse_command
 from doctor.launch.edits import Edit
 from doctor.launch.flags import Exact, FlagTable
 from doctor.launch.render import apply_edits
@@ -35,16 +38,19 @@ def build_fixes(rule: Rule, facts: Facts, bench: Bench) -> tuple[Fix, ...]:
 
 
 def _build_fix(template: FixTemplate, facts: Facts, bench: Bench) -> Fix | None:
-    """Build one fix; None when the version in use has none of its flags."""
+    """Build one fix; None when the version in use has none of its flags, or refuses what they are set to."""
     wanted = [edit for edit in template.edits if holds(edit.when, facts)]
     edits = [edit for edit in (_build_edit(item, facts, bench) for item in wanted) if edit is not None]
     if any(item.kind == "flag" for item in wanted) and not any(edit.kind == "flag" for edit in edits):
+        return None
+    command = _render(edits, bench)
+    if command and is_refused(command, edits, bench):
         return None
     return Fix(
         clean(fill(template.title, facts)),
         template.safety,
         tuple(edits),
-        _render(edits, bench),
+        command,
         bench.version or (bench.table.version if any(edit.kind == "flag" for edit in edits) else None),
         clean(fill(template.why, facts)),
         clean(fill(template.verify, facts)),
@@ -82,3 +88,16 @@ def _render(edits: list[Edit], bench: Bench) -> str | None:
         return clean(apply_edits(bench.launch.command, changes, bench.table))
     except DoctorError:
         return None
+
+
+def is_refused(command: str, edits: Sequence[Edit], bench: Bench) -> bool:
+    """True when the check of launch commands finds an error that the edits bring, or leave in a flag that they set."""
+    before = (
+        {problem.message for problem in check_command(bench.launch.command, bench.table)} if bench.launch else set()
+    )
+    set_by_edits = {edit.name for edit in edits if edit.kind == "flag" and edit.after is not None}
+    errors = [problem for problem in check_command(parse_command(command), bench.table) if problem.severity == "error"]
+    return any(
+        problem.message not in before or set_by_edits & {problem.flag, *(edit.name for edit in problem.fixes)}
+        for problem in errors
+    )
