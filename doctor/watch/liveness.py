@@ -150,8 +150,9 @@ def _find_failed_check(view: View) -> Fault | None:
 def is_detoured(view: View) -> bool:
     """Tell whether the warm-up request has gone to a proxy and not come back: nothing has reached the server."""
     run = view.run
-    waiting = view.state == states.STARTING and run.listening is not None and not run.arrived
-    return bool(view.proxy) and waiting and view.now - (run.listening or 0.0) >= DETOUR_SECONDS
+    if not view.proxy or view.state != states.STARTING or run.listening is None:
+        return False
+    return not run.arrived and "serving begin" not in run.marks and view.now - run.listening >= DETOUR_SECONDS
 
 
 def _find_detour(view: View) -> Fault | None:

@@ -58,6 +58,7 @@ class Supervisor:
         self._ranks: dict[int, Member] = {}
         self._memory = ""
         self._due = 0.0
+        self._waits = False
 
     # -- what happens
 
@@ -244,12 +245,16 @@ class Supervisor:
             self._world.signal_main(signal.SIGTERM)
 
     def _has_recovered(self, members: tuple[Member, ...], fault: Fault) -> bool:
-        """A stopped process that goes on, requests that move again, output after silence: no reason to end it."""
+        """A stopped process that goes on, requests that move again, output after silence: no reason to end it.
+
+        Once the HTTP server is up, output proves nothing: it logs the question for /server_info in the evidence.
+        """
         if fault.kind == "stopped":
             return not any(member.pid in self._stopped for member in members)
         if fault.kind in ("stalled", "unhealthy"):
             return self.run.last_batch > fault.time
-        return fault.kind == "silent-start" and self.run.last_output > fault.time
+        goes_on = self.run.last_output > fault.time if self.run.listening is None else is_announced(self.run)
+        return fault.kind == "silent-start" and goes_on
 
     def _recover(self, fault: Fault) -> None:
         state = states.STARTING if self.run.ready_after is None else states.SERVING
@@ -304,6 +309,9 @@ class Supervisor:
             return
         held = self._world.held_gpus()
         if held and now < self._due + GPU_SECONDS:
+            if not self._waits:
+                self._world.say(f"not started again yet: {held}")
+            self._waits = True
             return
         if held:
             self.machine.move(states.FAILED, f"not started again: {held}")
@@ -314,7 +322,7 @@ class Supervisor:
     def _start(self, mended: bool) -> None:
         self.mended = self.mended or mended
         now = self._clock()
-        self._stopped, self._ranks, self._memory = {}, {}, ""
+        self._stopped, self._ranks, self._memory, self._waits = {}, {}, "", False
         self.run = Run(self.run.number + 1, now, last_output=now, last_batch=now)
         self.run = self.run._replace(pid=self._world.start(mended))
 

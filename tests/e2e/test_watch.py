@@ -29,7 +29,7 @@ def watched(model, tmp_path):
 def note(name, watched, code, **figures):
     events = [row for row in watched.events if row["event"] == "state"]
     found = {row["after"]: round(row["time"] - watched.injected, 1) for row in events if row["time"] > watched.injected}
-    rule = next((row["rule"] for row in watched.events if row["event"] == "diagnosis"), None)
+    rule = watched.diagnosis
     add_row(name, code=code, rule=rule, seconds=found, **figures)
 
 
@@ -122,6 +122,20 @@ def test_misspelt_flag_is_mended(watched):
     note("misspelt flag with --apply safe", watched, code)
     assert code == 0
     assert sum(row["event"] == "start" for row in watched.events) == 2
+
+
+def test_swallowed_warm_up_is_mended(watched):
+    dead = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
+    watched.start("--apply", "safe", env={**dead, "NO_PROXY": "", "no_proxy": ""})
+    watched.wait_for("phase", phase="warmup")
+    watched.injected = time.time()
+    watched.wait_until_ready()
+    assert watched.diagnosis == "NET006"
+    assert watched.seconds_to("fault", kind="silent-start") < 60
+    assert watched.generate() == 200
+    code = watched.stop()
+    note("dead proxy, --apply safe", watched, code)
+    assert code == 0
 
 
 def test_restart_after_a_killed_scheduler(watched):

@@ -281,6 +281,28 @@ def test_stalled_to_starting_when_output_comes_again():
     assert history.wait(1).state == states.STARTING
 
 
+def test_stalled_stays_when_the_output_is_about_the_evidence():
+    history = History()
+    history.world.detour = "HTTP_PROXY"
+    history.mark("warmup begin", "warmup http").wait(32)
+    history.answer(503)
+    assert history.wait(2).state == states.STALLED
+    history.world.bytes += 10  # the line of /server_info
+    history.supervisor.on_evidence("folder")
+    assert history.wait(1).state == states.DRAINING
+
+
+def test_stalled_to_starting_when_the_warm_up_arrives_after_all():
+    history = History()
+    history.world.detour = "HTTP_PROXY"
+    history.mark("warmup begin", "warmup http").wait(32)
+    history.answer(503)
+    history.wait(2).mark("serving begin")
+    history.supervisor.on_evidence("folder")
+    assert history.tick().state == states.STARTING
+    assert history.tick().world.asked[-1] == "ready"
+
+
 def test_stalled_to_serving_when_the_process_goes_on():
     history = History().serve().stop_process(SCHEDULER).wait(5)
     assert history.state == states.STALLED
@@ -427,6 +449,7 @@ def test_backing_off_starts_once_the_gpu_is_free():
     history = History().serve().end(-9)
     history.world.held = "40 GiB"
     history.wait(30)
+    assert history.world.said.count("not started again yet: 40 GiB") == 1
     history.world.held = ""
     assert history.wait(1).state == states.STARTING
 
