@@ -12,6 +12,8 @@ from doctor.memory.shapes import Change, Edit
 from doctor.memory.units import GIB, format_count, format_size
 
 MOST_CHANGES = 4
+# Of a model that lives on the host nearly whole, every forward waits for PCIe; that is no advice.
+MOST_OFFLOADED = 0.9
 SMALLEST_CHUNK = 512
 SMALLEST_CONTEXT = 2048
 GROUP_SIZES = (2, 3, 4, 6, 8, 12, 16, 24)
@@ -209,9 +211,11 @@ def try_offload(case: Case) -> Iterator[Trial]:
     if launch.choice.family.grouped_offload:
         yield from (make_group_trial(launch, *split) for split in list_splits())
     free = next((row.size for row in case.plan.gpu_rows if row.name == "free"), 0)
+    most = int(MOST_OFFLOADED * sum(row.size for row in case.plan.weights)) // GIB
     start = max(1, -free // GIB)
     removed = {"offload_group_size": None} if "offload_group_size" in launch.arguments else {}
-    for gigabytes in dict.fromkeys((start, start + 2, start + 4, start * 2, start * 2 + 8)):
+    sizes = dict.fromkeys((start, start + 2, start + 4, start * 2, start * 2 + 8))
+    for gigabytes in (size for size in sizes if size <= most):
         title = f"move {gigabytes} GiB of weights per rank to the host (--cpu-offload-gb {gigabytes})"
         why = "every forward copies them back over PCIe: much slower"
         yield Trial({**removed, "cpu_offload_gb": gigabytes}, title, why)

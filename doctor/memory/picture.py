@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.memory.plan import Plan
 from doctor.memory.shapes import Change, Edit, Row
-from doctor.memory.units import format_count, format_size
+from doctor.memory.units import ceil_divide, format_count, format_size
 
 NARROWEST, WIDEST = 40, 160
 NAME_COLUMN = 22
@@ -174,12 +174,19 @@ def render_changes(plan: Plan, width: int) -> Iterator[str]:
         return
     yield ""
     if not plan.changes:
-        yield "No single change of the launch makes it fit."
+        yield from wrap(f"No single change of the launch makes it fit{count_filled(plan)}.", width, "")
         return
     fits = plan.changes[0].verdict == "fits"
     yield "Any one of these makes it fit:" if fits else "Nothing makes it fit; closest, with little room left:"
     for number, change in enumerate(plan.changes, 1):
         yield from render_change(number, change, width)
+
+
+def count_filled(plan: Plan) -> str:
+    """Return how many such GPUs the weights alone fill, when that is more than the launch uses; else ""."""
+    weights = sum(row.size for row in plan.weights) * plan.gpus_needed
+    filled = ceil_divide(weights, plan.gpu_total) if plan.gpu_total else 0
+    return f": the weights alone fill {filled} x {plan.gpu}" if filled > plan.gpus_needed else ""
 
 
 def render_change(number: int, change: Change, width: int) -> Iterator[str]:

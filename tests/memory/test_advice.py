@@ -1,11 +1,15 @@
+import json
+
 import pytest
 
 from doctor.memory.advice import list_splits
 from doctor.memory.gpus import describe_machine
+from doctor.memory.picture import render_plan
 from doctor.memory.plan import plan_model
 from doctor.memory.units import GIB
 
 from .helpers import FIXTURES, H200, plan_fixture
+from .published import V3
 
 SMALL = describe_machine("RTX 5090", 1, "96GiB")
 
@@ -128,3 +132,12 @@ def test_list_splits_names_each_share_once_from_few_to_all():
     assert (2, 1) in splits
     assert (4, 2) not in splits
     assert splits[-1] == (1, 1)
+
+
+def test_a_model_that_would_live_on_the_host_whole_gets_no_plain_offload(tmp_path):
+    """671 billion parameters on a GPU of 24 GB: --cpu-offload-gb 1230 would fit in theory."""
+    (tmp_path / "config.json").write_text(json.dumps(V3))
+    plan = plan_model(tmp_path, {}, describe_machine("RTX 4090", 1, ""), "0.5.23")
+    assert plan.changes == ()
+    text = render_plan(plan, 100)
+    assert "No single change of the launch makes it fit: the weights alone fill 54 x RTX 4090." in text
