@@ -62,7 +62,8 @@ def check_name(item: Assignment, table: FlagTable) -> Iterator[Problem]:
         yield from misspelt
         return
     first, last = known.get(item.name, ("", ""))
-    when = f"; {first} to {last} did" if last else ""
+    span = first if first == last else f"{first} to {last}"
+    when = f"; {span} did" if last else ""
     message = f"SGLang {table.version} does not read {item.name}{when}"
     yield Problem("environment", "warning", item.name, message, (Edit("env", item.name, item.value or "", None),))
 

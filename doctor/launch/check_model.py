@@ -36,6 +36,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apertus": ("apertus",),
     }
 )
+# R1's tags are those of QwQ, too, and of what was distilled from R1 under other names.
+ALSO_FITS: Mapping[str, tuple[str, ...]] = MappingProxyType({"deepseek-r1": ("qwq", "r1")})
 # `Qwen3-8B-Base`, `llama-3-base`: checkpoints before any chat training.
 _BASE = re.compile(r"(?:^|[-_])base(?:$|[-_])", re.IGNORECASE)
 PARSERS = ("tool_call_parser", "reasoning_parser")
@@ -63,7 +65,7 @@ def check_family(use: FlagUse, model: str, table: FlagTable) -> Iterator[Problem
     words = next((words for start, words in FAMILIES.items() if parser.startswith(start)), None)
     lowered = model.lower()
     others = [word for family in FAMILIES.values() for word in family if word in lowered]
-    if words is None or not others or any(word in lowered for word in words):
+    if words is None or not others or any(word in lowered for word in (*words, *ALSO_FITS.get(parser, ()))):
         return
     flag = table.find(use.typed)
     if flag is not None:

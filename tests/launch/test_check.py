@@ -47,6 +47,8 @@ def corrected(text, version="0.5.23"):
         "PYTORCH_ALLOC_CONF=expandable_segments:True,pinned_max_round_threshold_mb:16 sglang serve m",
         "sglang serve Qwen/Qwen3-8B --tool-call-parser qwen --reasoning-parser qwen3",
         "sglang serve deepseek-ai/DeepSeek-R1-Distill-Qwen-7B --reasoning-parser deepseek-r1",
+        "sglang serve Qwen/QwQ-32B --reasoning-parser deepseek-r1",
+        "sglang serve org/Llama-3-8B-R1 --reasoning-parser deepseek-r1",
         "sglang serve my/finetune --tool-call-parser llama3",
         "sglang serve org/database-8b --tool-call-parser llama3",
         "sglang serve m --chunked-prefill-size 4096 --page-size 64",
