@@ -80,28 +80,43 @@ def check_winner(settings: Mapping[str, str], torch: str) -> Iterator[Result]:
 
 
 def check_contradictions(context: Context, settings: Mapping[str, str]) -> Iterator[Result]:
+    """Yield settings together with features that cannot work on them."""
+    for name, value in settings.items():
+        flat = value.replace(" ", "")
+        if "expandable_segments:True" in flat:
+            yield from check_segments(context, name, value)
+        pools = list_pools(context)
+        if "backend:cudaMallocAsync" in flat and pools:
+            # torch 2.11 on an H200: "cudaMallocAsync does not yet support createOrIncrefPool"
+            fixed = merge_alloc_conf(value, "backend:native")
+            edits, fixes = (set_variable(context, name, fixed),), (f"export {name}={fixed}",)
+            summary = f"backend:cudaMallocAsync has no memory pools, and {' and '.join(pools)} needs one"
+            yield make_error(NAME, summary, (f"{name}={value}",), fixes, edits)
+
+
+def list_pools(context: Context) -> list[str]:
+    """List what of this launch makes a pool of torch's (torch.cuda.MemPool)."""
+    flags = ["--enable-symm-mem"] if context.value("enable_symm_mem") else []
+    variable = "SGLANG_MOONCAKE_CUSTOM_MEM_POOL"
+    return [*flags, variable] if context.environment.get(variable) else flags
+
+
+def check_segments(context: Context, name: str, value: str) -> Iterator[Result]:
     """Yield expandable segments together with what needs memory at fixed places.
 
     Memory saver and the weight-cache daemon (0.5.23, weight_cache/daemon.py) and Mooncake over EFA
-    (disaggregation/mooncake/utils.py); torch's own backend cudaMallocAsync ignores them.
+    (disaggregation/mooncake/utils.py); torch's own backend cudaMallocAsync ignores them. Pools with an allocator of
+    their own do go with them (torch 2.11 on an H200).
     """
-    for name, value in settings.items():
-        flat = value.replace(" ", "")
-        if "expandable_segments:True" not in flat:
-            continue
-        clashes = []
-        if context.value("enable_memory_saver"):
-            clashes.append("--enable-memory-saver")
-        if context.environment.get("MOONCAKE_PROTOCOL", "").lower() == "efa":
-            clashes.append("MOONCAKE_PROTOCOL=efa")
-        if context.environment.get("SGLANG_MOONCAKE_CUSTOM_MEM_POOL"):
-            clashes.append("SGLANG_MOONCAKE_CUSTOM_MEM_POOL")
-        fixed = merge_alloc_conf(value, "expandable_segments:False")
-        edits, fixes = (set_variable(context, name, fixed),), (f"export {name}={fixed}",)
-        if clashes:
-            summary = f"expandable_segments:True does not go with {' and '.join(clashes)}"
-            yield make_error(NAME, summary, (f"{name}={value}",), fixes, edits)
-        elif "backend:cudaMallocAsync" in flat:
-            # torch 2.11 starts with both and allocates (seen on an H200)
-            summary = "expandable_segments:True has no effect with backend:cudaMallocAsync"
-            yield make_warning(NAME, summary, (f"{name}={value}",), fixes, edits)
+    clashes = ["--enable-memory-saver"] if context.value("enable_memory_saver") else []
+    if context.environment.get("MOONCAKE_PROTOCOL", "").lower() == "efa":
+        clashes.append("MOONCAKE_PROTOCOL=efa")
+    fixed = merge_alloc_conf(value, "expandable_segments:False")
+    edits, fixes = (set_variable(context, name, fixed),), (f"export {name}={fixed}",)
+    if clashes:
+        summary = f"expandable_segments:True does not go with {' and '.join(clashes)}"
+        yield make_error(NAME, summary, (f"{name}={value}",), fixes, edits)
+    elif "backend:cudaMallocAsync" in value.replace(" ", ""):
+        # torch 2.11 starts with both and allocates (H200)
+        summary = "expandable_segments:True has no effect with backend:cudaMallocAsync"
+        yield make_warning(NAME, summary, (f"{name}={value}",), fixes, edits)

@@ -17,8 +17,8 @@ INSIDE = True
 
 # Variables that hold interface names (NCCL's and gloo's documentation), and those that hold InfiniBand devices.
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
-# Without the first two's interface no server starts, with tensor parallelism or without (seen with gloo on an H200);
-# NCCL and Mooncake go on over other ways, slowly, when a device is missing, and few launches use the rest.
+# gloo and NCCL give up without the interface of these, with one rank, too; NCCL works with an NCCL_IB_HCA that is not
+# there, and TP_SOCKET_IFNAME is read by neither (each tried on an H200, torch 2.11).
 _VITAL = frozenset({"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})
 _DEVICES = ("NCCL_IB_HCA", "MOONCAKE_DEVICE", "NVSHMEM_HCA_LIST")
 _FLAGS = ("disaggregation_ib_device", "mooncake_ib_device")

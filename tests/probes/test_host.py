@@ -139,9 +139,19 @@ def test_limits_that_are_low(tmp_path, changes, severity):
     assert [found.severity for found in judge(tmp_path, **changes)] == [severity]
 
 
-def test_locked_memory_counts_with_offload_only(tmp_path):
-    assert judge(tmp_path, memlock=65536) == []
-    assert judge(tmp_path, f"{TP4} --cpu-offload-gb 8", memlock=65536)
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [
+        ("", 0),
+        ("--cpu-offload-gb 8", 0),
+        ("--enable-hierarchical-cache", 0),
+        ("--enable-hierarchical-cache --hicache-storage-backend file", 0),
+        ("--enable-hierarchical-cache --hicache-storage-backend mooncake", 1),
+        ("--disaggregation-mode decode --disaggregation-ib-device mlx5_0", 1),
+    ],
+)
+def test_locked_memory_counts_with_network_cards_only(tmp_path, flags, count):
+    assert len(judge(tmp_path, f"{TP4} {flags}", memlock=65536)) == count
 
 
 def write_nodes(root, memory_nodes, extra=""):

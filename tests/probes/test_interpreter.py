@@ -66,6 +66,10 @@ def test_given_venv(venv):
     assert find("", str(venv.parent)).path == f"{venv}/python"
 
 
+def test_given_name_on_path(venv):
+    assert find("", "python3", PATH=str(venv)).path == f"{venv}/python3"
+
+
 def test_given_path_that_is_no_python():
     with pytest.raises(DoctorError, match="no interpreter"):
         find("", "/nonexistent")

@@ -428,6 +428,21 @@ def test_allocator_of_the_driver_s_own_kind_has_no_segments(tmp_path):
     assert (found.severity, "has no effect" in found.summary) == ("warning", True)
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "environment", "count"),
+    [
+        ("backend:cudaMallocAsync", "--enable-symm-mem", {}, 1),
+        ("backend:cudaMallocAsync", "", {"SGLANG_MOONCAKE_CUSTOM_MEM_POOL": "NVLINK"}, 1),
+        ("backend:cudaMallocAsync", "", {}, 0),
+        ("expandable_segments:True", "--enable-symm-mem", {"SGLANG_MOONCAKE_CUSTOM_MEM_POOL": "NVLINK"}, 0),
+    ],
+)
+def test_allocator_with_pools_of_torch(tmp_path, text, flags, environment, count):
+    context = see_allocator(tmp_path, text, f"{LAUNCH} {flags}", **environment)
+    found = problems(allocator, context)
+    assert [problem.severity for problem in found] == ["error"] * count
+
+
 def test_allocator_with_mooncake_over_efa(tmp_path):
     context = see_allocator(tmp_path, "expandable_segments:True", MOONCAKE_PROTOCOL="efa")
     assert "MOONCAKE_PROTOCOL" in problems(allocator, context)[0].summary

@@ -22,7 +22,7 @@ _STUB = re.compile(r"""'''exec' "?([^"'\n]+?)"? "\$0" "\$@\"""")
 def find_interpreter(given: str | None, command: Command | None, environment: Mapping[str, str]) -> Interpreter:
     """Take --python, else the launch's own, else the environment's; raises DoctorError for a wrong one and for ssh."""
     if given is not None:
-        return take_given(given)
+        return take_given(given, environment)
     if command is not None:
         if is_in_container(command):
             return Interpreter(None, "the launch runs in a container: run the check inside it", in_container=True)
@@ -34,9 +34,9 @@ def find_interpreter(given: str | None, command: Command | None, environment: Ma
     return next(search(environment), Interpreter(None, "there is no python3 on PATH"))
 
 
-def take_given(given: str) -> Interpreter:
-    """Take a Python or a virtual environment's folder that the user names."""
-    path = os.path.join(given, "bin", "python") if os.path.isdir(given) else given
+def take_given(given: str, environment: Mapping[str, str]) -> Interpreter:
+    """Take a Python, by path or by its name on PATH, or a virtual environment's folder that the user names."""
+    path = os.path.join(given, "bin", "python") if os.path.isdir(given) else which(given, environment) or given
     if not is_program(path):
         raise DoctorError(f"--python {given}: no interpreter there", "give the path of a python or of its venv")
     return Interpreter(path, "--python")
