@@ -1,5 +1,6 @@
 """Run the real doctor on small programs of our own."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ class Doctor:
 
     def __init__(self, folder):
         self.folder = folder
+        self.mark = f"mark-{os.getpid()}-{folder.name}"
         self.process = None
         self.out = folder / "out.txt"
         self.err = folder / "err.txt"
@@ -27,13 +30,14 @@ class Doctor:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
+        self.env = {"FAKE_MARK": self.mark, "FAKE_PORT": str(self.port), "FAKE_STUCK": str(folder / "stuck")}
 
     def start(self, *command, options=(), env=None, stdout=None):
         argv = [sys.executable, "-m", "doctor", "run", "--no-check", "--events", str(self.events_path)]
         argv += ["--evidence", str(self.folder / "evidence"), *options, "--", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
-                argv, stdout=stdout or out, stderr=err, env={**os.environ, **(env or {})}, cwd=self.folder
+                argv, stdout=stdout or out, stderr=err, env={**os.environ, **self.env, **(env or {})}, cwd=self.folder
             )
         return self
 
@@ -90,20 +94,69 @@ def list_survivors(marker):
     return [int(name) for name in os.listdir("/proc") if name.isdecimal() and marker in read(f"/proc/{name}/environ")]
 
 
-@pytest.fixture
-def doctor(tmp_path, monkeypatch):
-    monkeypatch.setenv("FAKE_MARK", f"mark-{os.getpid()}-{tmp_path.name}")
-    made = Doctor(tmp_path)
-    monkeypatch.setenv("FAKE_PORT", str(made.port))
-    monkeypatch.setenv("FAKE_STUCK", str(tmp_path / "stuck"))
-    yield made
-    if made.process and made.process.poll() is None:
-        made.process.kill()
-        made.process.wait(10)
-    left = wait_until_gone(os.environ["FAKE_MARK"])
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
+@contextlib.contextmanager
+def attend(folder):
+    """A doctor of its own, which leaves nothing behind whatever is done to it."""
+    made = Doctor(folder)
+    try:
+        yield made
+    finally:
+        if made.process and made.process.poll() is None:
+            made.process.kill()
+            made.process.wait(10)
+        left = wait_until_gone(made.mark)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
     assert not left
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    with attend(tmp_path) as made:
+        yield made
+
+
+class Scenes:
+    """Slow scenes, eight at a time: they wait far more than they work."""
+
+    def __init__(self, folder, acts):
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(8)
+        self._played = {act.__name__: self._pool.submit(self._play, act) for act in acts}
+
+    def _play(self, act):
+        folder = self._folder / act.__name__
+        folder.mkdir()
+        with attend(folder) as made:
+            act(made)
+        return made
+
+    def see(self, act):
+        """The doctor after its scene; raises what went wrong in it."""
+        return self._played[act.__name__].result()
+
+    def close(self):
+        self._pool.shutdown()
+
+
+def scene(act):
+    """Make a test of a scene: what it does with a doctor is played beside the others, its result is the test's."""
+
+    def test(scenes):
+        scenes.see(act)
+
+    test.act = act
+    test.__doc__ = act.__doc__
+    return test
+
+
+@pytest.fixture(scope="module")
+def scenes(request, tmp_path_factory):
+    """The scenes of those tests that were chosen."""
+    chosen = [item.function for item in request.session.items if item.module is request.module]
+    made = Scenes(tmp_path_factory.mktemp("scenes"), [test.act for test in chosen if hasattr(test, "act")])
+    yield made
+    made.close()
 
 
 def wait_until_gone(marker, seconds=8):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.conftest import wait_until_gone
+from tests.watch.conftest import scene, wait_until_gone
 
 LOG = "seq 1 200000"
 
@@ -80,6 +80,7 @@ def test_run_goes_on_when_the_log_disk_is_full(doctor, tmp_path):
     assert "No space left" in doctor.said
 
 
+@scene
 def test_run_goes_on_when_its_reader_leaves(doctor):
     reader, writer = os.pipe()
     doctor.start("sh", "-c", "seq 1 100000; sleep 0.2; exit 4", options=("--restart", "never"), stdout=writer)
@@ -89,6 +90,7 @@ def test_run_goes_on_when_its_reader_leaves(doctor):
     assert doctor.end() == 4
 
 
+@scene
 def test_server_becomes_ready_and_stops_on_sigterm(doctor):
     doctor.start_fake().wait_for("ready: fired up")
     doctor.process.send_signal(signal.SIGTERM)
@@ -101,12 +103,14 @@ def test_server_becomes_ready_and_stops_on_sigterm(doctor):
     ]
 
 
+@scene
 def test_server_that_ignores_sigterm_is_killed(doctor):
     doctor.start_fake("ignore-term", options=("--stop-after", "1")).wait_for("ready: fired up")
     doctor.process.send_signal(signal.SIGTERM)
     assert doctor.end() == 137
 
 
+@scene
 def test_server_is_killed_on_the_second_ctrl_c(doctor):
     doctor.start_fake("ignore-term").wait_for("ready: fired up")
     doctor.process.send_signal(signal.SIGTERM)
@@ -115,16 +119,18 @@ def test_server_is_killed_on_the_second_ctrl_c(doctor):
     assert doctor.end() == 137
 
 
+@scene
 def test_server_does_not_outlive_a_killed_doctor(doctor):
     doctor.start_fake("leave").wait_for("ready: fired up")
     time.sleep(2.5)
     segment, folder = find_things(doctor)
     doctor.process.kill()
-    assert wait_until_gone(os.environ["FAKE_MARK"]) == []
+    assert wait_until_gone(doctor.mark) == []
     assert not os.path.exists(segment)
     assert not os.path.exists(folder)
 
 
+@scene
 def test_server_outlives_a_killed_doctor_with_keep(doctor):
     doctor.start_fake(options=("--keep",)).wait_for("ready: fired up")
     (main,) = doctor.find("fake_server.py --model")[-1:]
@@ -143,6 +149,7 @@ def find_things(doctor):
     return words[words.index("segment") + 1], words[words.index("folder") + 1]
 
 
+@scene
 def test_killed_scheduler_is_named_and_nothing_is_left(doctor):
     doctor.start_fake("leave").wait_for("ready: fired up")
     time.sleep(2.5)
@@ -154,6 +161,7 @@ def test_killed_scheduler_is_named_and_nothing_is_left(doctor):
     assert not os.path.exists(folder)
 
 
+@scene
 def test_killed_scheduler_that_the_server_ignores(doctor):
     doctor.start_fake("zombie").wait_for("ready: fired up")
     os.kill(doctor.find("sglang::scheduler")[0], signal.SIGKILL)
@@ -162,6 +170,7 @@ def test_killed_scheduler_that_the_server_ignores(doctor):
     assert "WATCH002" in doctor.said
 
 
+@scene
 def test_stopped_scheduler_is_found_and_its_stack_kept(doctor):
     doctor.start_fake().wait_for("ready: fired up")
     os.kill(doctor.find("sglang::scheduler")[0], signal.SIGSTOP)
@@ -172,6 +181,7 @@ def test_stopped_scheduler_is_found_and_its_stack_kept(doctor):
     assert {"fault.txt", "processes.txt", "memory.txt", "output.txt"} <= {path.name for path in folder.iterdir()}
 
 
+@scene
 def test_stuck_server_with_requests_is_found(doctor):
     doctor.start_fake("stuck", options=("--restart", "never", "--stall-after", "5")).wait_for("ready: fired up")
     (doctor.folder / "stuck").write_text("")
@@ -182,6 +192,7 @@ def test_stuck_server_with_requests_is_found(doctor):
     assert "WATCH007" in doctor.said
 
 
+@scene
 def test_taken_port_is_a_fault_within_ten_seconds(doctor):
     with socket.create_server(("127.0.0.1", doctor.port)):
         begin = time.monotonic()
@@ -192,12 +203,14 @@ def test_taken_port_is_a_fault_within_ten_seconds(doctor):
     assert "FAILURE" in doctor.said
 
 
+@scene
 def test_garbage_is_reported_and_served(doctor):
     doctor.start_fake("garbage").wait_for("looks degenerate").wait_for("ready: fired up")
     doctor.process.send_signal(signal.SIGTERM)
     assert doctor.end() == 0
 
 
+@scene
 def test_restart_after_a_crash(doctor):
     doctor.start_fake(options=()).wait_for("ready: fired up")
     os.kill(doctor.find("sglang::scheduler")[0], signal.SIGKILL)
@@ -207,16 +220,18 @@ def test_restart_after_a_crash(doctor):
     assert doctor.end() == 0
 
 
+@scene
 def test_command_that_goes_into_the_background(doctor):
     doctor.start("sh", "-c", "setsid sh -c 'sleep 7; exit 5' & exit 0", options=("--restart", "never"))
     doctor.wait_for("went into the background", 15)
     assert doctor.end() == 5
 
 
+@scene
 def test_orphans_of_a_crash_are_ended(doctor):
     doctor.start("sh", "-c", "setsid sleep 300 & exit 3", options=("--restart", "never"))
     assert doctor.end() == 3
-    assert wait_until_gone(os.environ["FAKE_MARK"]) == []
+    assert wait_until_gone(doctor.mark) == []
 
 
 def test_program_that_is_not_sglang_is_not_restarted(doctor):
@@ -224,6 +239,7 @@ def test_program_that_is_not_sglang_is_not_restarted(doctor):
     assert "does not look like an SGLang launch" in doctor.said
 
 
+@scene
 def test_endpoints_tell_the_state(doctor):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -266,6 +282,7 @@ def test_systemd_is_told(doctor, tmp_path):
         assert doctor.end() == 0
 
 
+@scene
 def test_evidence_and_events_hold_no_secret(doctor):
     doctor.start(sys.executable, "-c", "import time; print('--api-key s3cr3tvalue', flush=True); time.sleep(60)")
     doctor.wait_for("s3cr3tvalue")
