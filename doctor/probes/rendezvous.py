@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.probes.base.context import Context
 from doctor.probes.base.ports import Port, is_free
-from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void
+from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "rendezvous"
 GROUP = "network"
@@ -47,12 +47,31 @@ def judge(context: Context, host: str, port: int) -> Result:
         fixes = (f"getent hosts {host}", "use the address of node 0 instead of its name")
         return make_error(NAME, f"--dist-init-addr: {host} cannot be resolved", (answer.reason,), fixes)
     addresses = [str(address) for address in answer.data]
+    if context.count("nnodes") > 1 and all(is_loopback(address) for address in addresses):
+        summary = f"--dist-init-addr: {host} is {addresses[0]}, under which every node finds itself"
+        fixes = ("ip -brief address   # and give the address that the other nodes reach", f"getent hosts {host}")
+        return make_warning(NAME, summary, ("nodes that are all on this machine may meet there",), fixes)
     if context.value("node_rank", 0) not in (0, None):
         return make_ok(NAME, f"{host} is {addresses[0]}; whether node 0 listens there shows only when it runs")
     why = is_free(Port(port, addresses[0], ""))
     if why:
         return explain_bind(addresses[0], port, why)
-    return make_ok(NAME, f"{addresses[0]}:{port} may be bound on this node")
+    interface = find_interface(addresses[0])
+    where = f" (interface {interface})" if interface else ""
+    return make_ok(NAME, f"{addresses[0]}:{port} may be bound on this node{where}")
+
+
+def is_loopback(address: str) -> bool:
+    """Tell an address that never leaves the machine; Debian gives 127.0.1.1 to a machine's own name."""
+    return address.startswith("127.") or address == "::1"
+
+
+def find_interface(address: str) -> str | None:
+    """Return the interface that has an address, None when no interface tells."""
+    import psutil
+
+    interfaces = psutil.net_if_addrs().items()
+    return next((name for name, rows in interfaces if any(row.address == address for row in rows)), None)
 
 
 def explain_bind(address: str, port: int, why: str) -> Result:

@@ -150,6 +150,20 @@ def test_rendezvous_seen_from_node_1():
     assert statuses(rendezvous, context) == ["ok"]
 
 
+@pytest.mark.parametrize(("addresses", "count"), [(["127.0.1.1"], 1), (["::1"], 1), (["127.0.0.1", "192.0.2.1"], 0)])
+def test_rendezvous_under_which_every_node_finds_itself(addresses, count):
+    context = see_address("head:5000", Answer(addresses), "--nnodes 2 --node-rank 1 --tp 2")
+    assert [found.severity for found in problems(rendezvous, context)] == ["warning"] * count
+
+
+def test_rendezvous_names_its_interface():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    (found,) = run(rendezvous, see_address(f"127.0.0.1:{number}", Answer(["127.0.0.1"])))
+    assert found.summary == f"127.0.0.1:{number} may be bound on this node (interface lo)"
+
+
 def test_two_nodes_without_an_address():
     assert (
         "without --dist-init-addr" in problems(rendezvous, make_context("/", f"{SERVE} --nnodes 2 --tp 2"))[0].summary

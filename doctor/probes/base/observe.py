@@ -155,9 +155,9 @@ def observe_hub(context: Context) -> Answer:
 
 OBSERVERS: Mapping[str, Callable[[Context], Answer]] = MappingProxyType(
     {
+        "imports": observe_imports,  # takes longest, so it is started first
         "gpus": observe_gpus,
         "python": observe_python,
-        "imports": observe_imports,
         "codecs": observe_codecs,
         "paths": observe_paths,
         "kernel": observe_kernel,
