@@ -251,3 +251,16 @@ def test_redundant_experts_are_added_before_the_division():
 
 def test_resolve_ranks_of_the_helpers_default_is_one_gpu():
     assert resolve_ranks({}, "0.5.23").tp == 1
+
+
+def test_lists_of_layers_are_read_as_far_as_layers_are_believed():
+    """Every layer looks into the list; one of millions of entries would cost minutes."""
+    far = {
+        **KIMI_LINEAR,
+        "linear_attn_config": {"kda_layers": [0] * cfg.MAX_LAYERS + [1], "num_heads": 1, "head_dim": 1},
+    }
+    assert [layer.cache.kind for layer in build(far).layers] == ["latent"] * 27
+    sparse = shape(
+        "Qwen3MoeForCausalLM", 64, 64, 1, 4, 4, 128, num_experts=2, mlp_only_layers=[9] * cfg.MAX_LAYERS + [0]
+    )
+    assert "experts" in sum_model(build(sparse))

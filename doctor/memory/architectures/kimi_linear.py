@@ -29,7 +29,7 @@ def build_layer(context: parts.Context, layer: int) -> Layer:
 def is_full(config: cfg.Config, layer: int) -> bool:
     """Tell whether a layer has latent attention; the config counts layers from one."""
     linear = cfg.get_map(config.text, "linear_attn_config")
-    return layer + 1 not in cfg.get_list(linear, "kda_layers")
+    return layer + 1 not in cfg.get_list(linear, "kda_layers")[: cfg.MAX_LAYERS]
 
 
 def get_widths(context: parts.Context) -> tuple[int, int, int]:

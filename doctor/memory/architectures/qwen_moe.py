@@ -37,7 +37,7 @@ def build_layer(context: parts.Context, layer: int) -> Layer:
 def is_sparse(config: cfg.Config, layer: int) -> bool:
     """Tell whether this layer has experts."""
     step = cfg.find(config, "decoder_sparse_step", default=1)
-    return layer not in cfg.get_list(config.text, "mlp_only_layers") and (layer + 1) % step == 0
+    return layer not in cfg.get_list(config.text, "mlp_only_layers")[: cfg.MAX_LAYERS] and (layer + 1) % step == 0
 
 
 def make_sparse(context: parts.Context, layer: int) -> tuple[Param, ...]:
