@@ -41,6 +41,19 @@ def test_packages_are_listed_without_importing_them(stack):
     assert found["interpreter"]["headers"] in (True, False)
 
 
+def test_packages_of_an_interpreter_that_logs_at_its_start(stack):
+    """As hooks of tracing tools do: JSON lines of their own, before ours and among them."""
+    site, context = stack
+    log = """{"level": "info", "name": "tracer", "module": "hook"}"""
+    (site / "sitecustomize.py").write_text(f"import atexit; print({log!r}); atexit.register(print, {log!r})\n")
+    write_torch(site, "")
+    found = observe.observe_python(context).data
+    assert "headers" in found["interpreter"]
+    assert "tracer" not in found["packages"]
+    assert found["packages"]["torch"][0]["version"] == "2.11.0"
+    assert all("avutil" in row for row in observe.observe_codecs(context).data["libraries"])
+
+
 def test_packages_of_an_interpreter_that_exits(stack):
     _, context = stack
     write_program(context.python.path, "#!/bin/sh\necho broken >&2\nexit 7\n")

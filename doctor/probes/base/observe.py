@@ -27,9 +27,10 @@ def observe_gpus(context: Context) -> Answer:
     """Ask NVML; when that fails, nvidia-smi, which says less."""
     done = run_program(sys.executable, ("list_gpus",), _NVML, os.environ, context.clock)
     rows = read_objects(done.out)
-    if rows and "count" in rows[0]:
-        devices = [row["device"] for row in rows[1:] if isinstance(row.get("device"), dict)]
-        return Answer({**rows[0], "devices": devices, "source": "NVML"}, done.trouble)
+    driver = next((row for row in rows if "count" in row), None)
+    if driver is not None:
+        devices = [row["device"] for row in rows if isinstance(row.get("device"), dict)]
+        return Answer({**driver, "devices": devices, "source": "NVML"}, done.trouble)
     second = ask_smi(context)
     first = "its library is not here" if "Library Not Found" in done.err else done.trouble
     return Answer(second.data, f"NVML: {first}; nvidia-smi: {second.reason or 'answers'}")
@@ -71,23 +72,24 @@ def read_smi_line(line: str) -> dict[str, Any] | None:
 
 
 def observe_python(context: Context) -> Answer:
-    """List the interpreter's distributions without importing them."""
+    """List the interpreter's distributions without importing them; what start-up hooks print is passed over."""
     done = run_in_launch("list_packages", _NVML, context)
     rows = read_objects(done.out)
-    if not rows:
+    interpreter = next((row for row in rows if "base_prefix" in row), None)
+    if interpreter is None:
         return Answer(None, done.trouble or "it printed nothing")
     packages: dict[str, list[dict[str, Any]]] = {}
-    for row in rows[1:]:
-        if isinstance(row.get("name"), str):
-            packages.setdefault(row["name"], []).append(row)
-    editables = [str(row["editable"]) for row in rows[1:] if "editable" in row]
-    return Answer({"interpreter": rows[0], "packages": packages, "editables": editables}, done.trouble)
+    for row in rows:
+        if {"name", "version", "folder"} <= row.keys():
+            packages.setdefault(str(row["name"]), []).append(row)
+    editables = [str(row["editable"]) for row in rows if "editable" in row]
+    return Answer({"interpreter": interpreter, "packages": packages, "editables": editables}, done.trouble)
 
 
 def observe_imports(context: Context) -> Answer:
     """Import torch and the compiled packages in the launch's interpreter."""
     done = run_in_launch("try_imports", _IMPORTS, context)
-    found = {str(row.pop("module")): row for row in read_objects(done.out) if "module" in row}
+    found = {str(row.pop("module")): row for row in read_objects(done.out) if "module" in row and len(row) > 1}
     if not found and done.trouble:
         found = {"torch": {"error": done.trouble}} if done.code is not None else {}
     return Answer(found or None, done.trouble)
