@@ -51,6 +51,7 @@ def test_packages_of_an_interpreter_that_logs_at_its_start(stack):
     assert "headers" in found["interpreter"]
     assert "tracer" not in found["packages"]
     assert found["packages"]["torch"][0]["version"] == "2.11.0"
+    assert "hook" not in observe.observe_imports(context).data
     assert all("avutil" in row for row in observe.observe_codecs(context).data["libraries"])
 
 

@@ -89,7 +89,7 @@ def observe_python(context: Context) -> Answer:
 def observe_imports(context: Context) -> Answer:
     """Import torch and the compiled packages in the launch's interpreter."""
     done = run_in_launch("try_imports", _IMPORTS, context)
-    found = {str(row.pop("module")): row for row in read_objects(done.out) if "module" in row and len(row) > 1}
+    found = {str(row.pop("attempt")): row for row in read_objects(done.out) if "attempt" in row}
     if not found and done.trouble:
         found = {"torch": {"error": done.trouble}} if done.code is not None else {}
     return Answer(found or None, done.trouble)

@@ -33,9 +33,9 @@ def main() -> None:
     for name, pid in forks.items():
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
-            say(module=name, error=f"killed by signal {os.WTERMSIG(status)}")
+            say(attempt=name, error=f"killed by signal {os.WTERMSIG(status)}")
         elif os.WEXITSTATUS(status):
-            say(module=name, error=f"ended the process with code {os.WEXITSTATUS(status)}")
+            say(attempt=name, error=f"ended the process with code {os.WEXITSTATUS(status)}")
 
 
 def say(**found: Any) -> None:
@@ -46,9 +46,9 @@ def say(**found: Any) -> None:
 def attempt(name: str, action: Callable[[], dict[str, Any]]) -> bool:
     """Do something and print how it went."""
     try:
-        say(module=name, **action())
+        say(attempt=name, **action())
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt are findings here
-        say(module=name, error=f"{type(error).__name__}: {error}"[:1500])
+        say(attempt=name, error=f"{type(error).__name__}: {error}"[:1500])
         return False
     return True
 
