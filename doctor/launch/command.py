@@ -9,7 +9,7 @@ from doctor.launch.excerpt import cut_command
 from doctor.launch.line_ends import mend_lines
 from doctor.launch.model import Assignment, Command, Layout, Word
 from doctor.launch.shell_command import Source, read_shell
-from doctor.launch.yaml_command import looks_like_yaml, read_yaml
+from doctor.launch.yaml_command import NoCommandError, looks_like_yaml, read_yaml
 
 __all__ = ["Assignment", "Command", "Layout", "Word", "parse_command"]
 
@@ -29,7 +29,11 @@ def parse_command(text: str) -> Command:
         raise DoctorError("the launch command is empty")
     cleaned, notes = clean_text(text)
     if looks_like_yaml(cleaned):
-        return read_yaml(cleaned)._replace(notes=notes)
+        try:
+            return read_yaml(cleaned)._replace(notes=notes)
+        except NoCommandError:
+            if cut_command(cleaned) is None:
+                raise
     try:
         command = read_shell(Source(cleaned, int, ()), cleaned)
     except DoctorError:

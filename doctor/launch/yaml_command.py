@@ -100,9 +100,13 @@ def read_services(text: str, lines: Sequence[Line]) -> Iterator[dict[str, Node]]
             yield nodes
 
 
-def no_command() -> DoctorError:
+class NoCommandError(DoctorError):
+    """The YAML launches something else, or it is no YAML but text with a word such as `run:` in front of a line."""
+
+
+def no_command() -> NoCommandError:
     """Build the error for YAML that launches something else."""
-    return DoctorError(
+    return NoCommandError(
         "no command of SGLang in this YAML", hint="give the service or container with `command:` and `args:`"
     )
 

@@ -284,3 +284,8 @@ def test_apply_edits_edits_an_environment_in_brackets():
 def test_parse_command_reads_command_and_args_of_other_formats():
     text = 'command = ["python3", "-m", "sglang.launch_server"]\nargs = ["--model-path", "m"]'
     assert values(parse_command(text).arguments) == ["--model-path", "m"]
+
+
+@pytest.mark.parametrize("line", ["run: yesterday", "command: see below", "script: x", "args:"])
+def test_parse_command_reads_a_shell_command_below_a_word_of_yaml(line):
+    assert values(parse_command(f"{line}\nsglang serve m --tp 2\n").arguments) == ["m", "--tp", "2"]
