@@ -8,7 +8,7 @@ from doctor.memory.units import GIB, format_size
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import Device, list_devices, list_used
 from doctor.probes.base.files import exists
-from doctor.probes.base.result import Result, make_error, make_ok, make_void, make_warning
+from doctor.probes.base.result import Result, make_error, make_ok, make_unknown, make_void, make_warning
 
 NAME = "gpu-processes"
 GROUP = "gpu"
@@ -35,6 +35,9 @@ def probe(context: Context) -> Iterator[Result]:
     devices = [device for device in list_used(context) if device.total and device.free is not None]
     if not list_devices(context):
         yield make_void(NAME, "no NVIDIA GPU to look at")
+        return
+    if not devices:
+        yield make_unknown(NAME, SUMMARY, "no whole GPU of this launch can be told, or its memory is not known")
         return
     busy = [device for device in devices if count_taken(device) > _IDLE]
     for device in busy:

@@ -231,6 +231,12 @@ def test_gpu_that_the_launch_does_not_use_may_be_busy(tmp_path):
     assert statuses(gpu_processes, see(tmp_path, gpus, "sglang serve --model-path /m")) == ["ok"]
 
 
+def test_gpu_slice_is_not_called_free(tmp_path):
+    gpus = make_gpus(make_device(mig=[1, 1], mig_devices=["MIG-abcd"]))
+    context = see(tmp_path, gpus, "sglang serve --model-path /m", environment={"CUDA_VISIBLE_DEVICES": "MIG-abcd"})
+    assert statuses(gpu_processes, context) == ["unknown"]
+
+
 UNEQUAL = make_gpus(make_device(), make_device(1, free=100 * GIB))
 
 

@@ -188,6 +188,30 @@ def nvmlDeviceGetName(handle): return b"NVIDIA H200"
     assert "SIGABRT" in answer.reason
 
 
+CLOSED = """
+class NVMLError(Exception):
+    value = 4
+def nvmlInit(): pass
+def nvmlSystemGetDriverVersion(): return "580.1"
+def nvmlSystemGetCudaDriverVersion_v2(): return 13000
+def nvmlDeviceGetCount(): return 4
+def nvmlDeviceGetHandleByIndex(index):
+    if index < 2: raise NVMLError("Insufficient Permissions")
+    return index
+def nvmlDeviceGetName(handle): return f"GPU {handle}"
+"""
+
+
+def test_gpus_that_a_control_group_closes_are_not_there(stack, tmp_path, monkeypatch):
+    """As in a Slurm job: CUDA numbers the other two from 0."""
+    _, context = stack
+    (tmp_path / "pynvml.py").write_text(CLOSED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = observe.observe_gpus(context).data
+    assert found["count"] == 2
+    assert [(device["index"], device["name"]) for device in found["devices"]] == [(0, "GPU 2"), (1, "GPU 3")]
+
+
 @pytest.mark.parametrize("line", ["", "a, b", "0, X, U, [N/A], [N/A], 1, [N/A]", "No devices were found"])
 def test_nvidia_smi_lines_that_are_odd(line):
     found = observe.read_smi_line(line)

@@ -29,11 +29,19 @@ def observe_gpus(context: Context) -> Answer:
     rows = read_objects(done.out)
     driver = next((row for row in rows if "count" in row), None)
     if driver is not None:
-        devices = [row["device"] for row in rows if isinstance(row.get("device"), dict)]
-        return Answer({**driver, "devices": devices, "source": "NVML"}, done.trouble)
+        devices = leave_out_closed([row["device"] for row in rows if isinstance(row.get("device"), dict)])
+        hidden = sum(isinstance(row.get("device"), dict) for row in rows) - len(devices)
+        counted = {**driver, "count": driver["count"] - hidden}
+        return Answer({**counted, "devices": devices, "source": "NVML"}, done.trouble)
     second = ask_smi(context)
     first = "its library is not here" if "Library Not Found" in done.err else done.trouble
     return Answer(second.data, f"NVML: {first}; nvidia-smi: {second.reason or 'answers'}")
+
+
+def leave_out_closed(devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the devices that this process may open, numbered as CUDA numbers them: without the others."""
+    kept = [device for device in devices if not device.get("closed")]
+    return kept if len(kept) == len(devices) else [{**device, "index": at} for at, device in enumerate(kept)]
 
 
 def ask_smi(context: Context) -> Answer:

@@ -9,6 +9,8 @@ from typing import Any
 # Uncorrected errors since the driver was loaded (NVML's numbers, nvml.h).
 _UNCORRECTED, _VOLATILE = 1, 0
 _MAX_LINKS = 18
+# NVML counts devices that a control group (Slurm's, a container's) closes to this process, and refuses to open them.
+_NO_PERMISSION = 4
 
 
 def main() -> None:
@@ -45,7 +47,7 @@ def describe(nvml: Any, index: int) -> dict[str, Any]:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
     except nvml.NVMLError as error:
-        return {"error": str(error)}
+        return {"error": str(error), "closed": error.value == _NO_PERMISSION}
     memory = ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
     return {
         "name": decode(ask(nvml, "nvmlDeviceGetName", handle)),
