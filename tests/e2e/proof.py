@@ -56,16 +56,20 @@ def shorten(text: str, places: Places) -> str:
     return text.replace(CPU, "…")
 
 
+# Resolved now: the page must be written an hour later, whatever became of the working directory.
+TARGET = Path(os.environ["PROOF"]).resolve() if "PROOF" in os.environ else None
+
+
 def write_proof(rows: Sequence[Row]) -> None:
     """Write the page where PROOF says, nowhere without it."""
-    target = os.environ.get("PROOF")
-    if not target:
+    if TARGET is None:
         return
     works = sum(row.works for row in rows)
     head = HEAD.format(
         works=works, all=len(rows), share=100 * works // len(rows), day=time.strftime("%Y-%m-%d"), cpu=CPU
     )
-    Path(target).write_text(head + "\n".join(map(render_row, rows)) + "\n", encoding="utf-8")
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(head + "\n".join(map(render_row, rows)) + "\n", encoding="utf-8")
 
 
 def render_row(row: Row) -> str:
