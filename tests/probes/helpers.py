@@ -10,6 +10,9 @@ from doctor.probes.base.context import Answer, Context, Interpreter
 from doctor.probes.base.launch import make_launch, overlay
 
 GIB = 1 << 30
+LAUNCH = "python3 -m sglang.launch_server --model-path /m"
+TP2, TP4 = f"{LAUNCH} --tp 2", "sglang serve --model-path /m --tp 4"
+NO_NVML = Answer(None, "NVML: its library is not here; nvidia-smi: not on PATH")
 
 
 def make_context(root, command="", environment=None, observed=None, model=None, *, version="0.5.15.post1", **fields):
@@ -27,6 +30,14 @@ def make_context(root, command="", environment=None, observed=None, model=None, 
         observed=answers,
     )
     return context._replace(**fields)
+
+
+def see_gpus(root, gpus, command="", **fields):
+    return make_context(root, command, observed={"gpus": gpus, **fields.pop("observed", {})}, **fields)
+
+
+def see_python(root, python, command="", **fields):
+    return make_context(root, command, observed={"python": python, **fields.pop("observed", {})}, **fields)
 
 
 def make_device(index=0, **fields):

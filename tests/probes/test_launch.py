@@ -1,5 +1,4 @@
 """Probes of the groups tools and launch."""
-# ruff: noqa: S108 - these folders are looked at, nothing is written to them
 
 import json
 import os
@@ -7,23 +6,20 @@ import struct
 
 import pytest
 
-from doctor.probes import backends, caches, command, compilers, context_length, fit, leftovers, model_files
+from doctor.probes import backends, command, context_length, fit, model_files
 from doctor.probes.base.edits import correct_command
 from doctor.probes.base.launch import find_snapshot, list_model_places
 from tests.probes.helpers import (
     make_context,
     make_device,
     make_gpus,
-    make_package,
     make_path,
     make_python,
     make_sglang,
-    make_torch,
     problems,
     run,
     statuses,
     write,
-    write_program,
 )
 
 CONFIG = {
@@ -313,186 +309,3 @@ def test_fit_without_a_gpu_is_unknown(model):
 
     context = see(model)._replace(observed={"gpus": Answer(None, "none"), "paths": Answer(make_path(str(model)))})
     assert statuses(fit, context) == ["unknown"]
-
-
-def write_process(root, pid, parent, line, *, state="S", name="python"):
-    write(root, f"/proc/{pid}/cmdline", line)
-    write(root, f"/proc/{pid}/stat", f"{pid} ({name}) {state} {parent} 1 1")
-
-
-def test_orphaned_scheduler(tmp_path):
-    write_process(tmp_path, 1, 0, "/sbin/init\0")
-    write_process(tmp_path, 77, 1, "sglang::scheduler_TP0\0\0")
-    (found,) = problems(leftovers, make_context(tmp_path))
-    assert found.fixes == ("kill 77",)
-
-
-def test_scheduler_of_a_running_server(tmp_path):
-    write_process(tmp_path, 50, 1, "python\0-m\0sglang.launch_server\0")
-    write_process(tmp_path, 77, 50, "sglang::scheduler\0")
-    assert statuses(leftovers, make_context(tmp_path)) == ["ok"]
-
-
-def test_scheduler_whose_server_is_process_1(tmp_path):
-    write_process(tmp_path, 1, 0, "python\0-m\0sglang.launch_server\0")
-    write_process(tmp_path, 77, 1, "sglang::scheduler\0")
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-def test_zombie_scheduler(tmp_path):
-    write_process(tmp_path, 60, 1, "bash\0")
-    write_process(tmp_path, 77, 60, "", state="Z", name="sglang::schedul")
-    (found,) = problems(leftovers, make_context(tmp_path))
-    assert found.fixes == ("kill 60   # its parent",)
-
-
-def test_doctor_with_a_launch_in_its_arguments_is_no_server(tmp_path):
-    write_process(tmp_path, 77, 1, "python\0doctor\0check\0--\0sglang\0serve\0--model-path\0m\0")
-    assert "running server" not in run(leftovers, make_context(tmp_path))[0].summary
-
-
-@pytest.mark.parametrize("parent", ["python3.12\0my_app.py\0", "ray::SGLangEngine\0", "python\0-m\0dynamo.sglang\0"])
-def test_scheduler_of_an_engine_in_another_program(tmp_path, parent):
-    write_process(tmp_path, 50, 1, parent)
-    write_process(tmp_path, 77, 50, "sglang::scheduler\0")
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-def test_scheduler_of_a_python_that_calls_itself_otherwise(tmp_path):
-    write_process(tmp_path, 50, 1, "my service: worker\0")
-    os.symlink("/usr/bin/python3.12", tmp_path / "proc/50/exe")
-    write_process(tmp_path, 77, 50, "sglang::scheduler\0")
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-def test_scheduler_whose_parent_may_not_be_looked_at(tmp_path):
-    write_process(tmp_path, 77, 50, "sglang::scheduler\0")
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-def test_orphan_under_an_init_that_was_given_the_server(tmp_path):
-    write_process(tmp_path, 1, 0, "/usr/bin/tini\0--\0python\0-m\0sglang.launch_server\0")
-    write_process(tmp_path, 77, 1, "sglang::scheduler\0")
-    assert [found.fixes for found in problems(leftovers, make_context(tmp_path))] == [("kill 77",)]
-
-
-def test_no_processes_at_all_are_not_called_fine(tmp_path):
-    assert statuses(leftovers, make_context(tmp_path)) == ["unknown"]
-
-
-def test_segments_of_an_earlier_server(tmp_path):
-    write_process(tmp_path, 1, 0, "/sbin/init\0")
-    write(tmp_path, "/dev/shm/sgl_shm_1", "x" * (2 << 20))
-    (found,) = problems(leftovers, make_context(tmp_path))
-    assert "1 segments" in found.summary
-    assert (found.severity, found.fixes) == ("info", ("rm /dev/shm/sgl_shm_1",))
-
-
-def test_segments_of_another_program_that_runs_are_left_alone(tmp_path):
-    write_process(tmp_path, 60, 1, "python\0train.py\0")
-    line = "7f00-7f10 rw-s 00000000 00:16 5    /dev/shm/nccl-abc\n7f00-7f10 rw-s 00000000 00:16 5 /dev/shm/psm_1 (deleted)\n"
-    write(tmp_path, "/proc/60/maps", line)
-    for name in ("nccl-abc", "psm_1"):
-        write(tmp_path, f"/dev/shm/{name}", "x" * (2 << 20))
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-def test_segments_of_unknown_owner_are_not_removed_by_the_fix(tmp_path):
-    write_process(tmp_path, 1, 0, "/sbin/init\0")
-    write(tmp_path, "/dev/shm/nccl-abc", "x" * (2 << 20))
-    (found,) = problems(leftovers, make_context(tmp_path))
-    assert not any("rm " in fix for fix in found.fixes)
-
-
-def test_segments_of_others_are_left_alone(tmp_path):
-    write(tmp_path, "/dev/shm/postgres.1", "x" * (2 << 20))
-    assert problems(leftovers, make_context(tmp_path)) == []
-
-
-TOOLS = {"g++": "", "gcc": "", "ninja": "", "nvcc": "Cuda compilation tools, release {version}, V1"}
-
-
-def see_tools(root, *missing, version="13.0", capability=(9, 0), **interpreter):
-    folder = root / "bin"
-    folder.mkdir(exist_ok=True)
-    for name, text in TOOLS.items():
-        if name not in missing:
-            write_program(folder / name, f"#!/bin/sh\necho '{text.format(version=version)}'\n")
-    write(root, "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "")
-    observed = {
-        "gpus": make_gpus(make_device(capability=list(capability))),
-        "python": make_python(make_torch(), **interpreter),
-    }
-    return make_context(root, environment={"PATH": f"{folder}"}, observed=observed)
-
-
-def test_tools_that_are_there(tmp_path):
-    assert statuses(compilers, see_tools(tmp_path)) == ["ok"]
-
-
-@pytest.mark.parametrize(
-    ("name", "severity"), [("g++", "warning"), ("gcc", "error"), ("ninja", "warning"), ("nvcc", "warning")]
-)
-def test_tool_that_is_missing(tmp_path, name, severity):
-    assert [found.severity for found in problems(compilers, see_tools(tmp_path, name))] == [severity]
-
-
-def test_python_headers_that_are_missing(tmp_path):
-    assert "Python.h of Python 3.12" in problems(compilers, see_tools(tmp_path, headers=False))[0].summary
-
-
-@pytest.mark.parametrize(
-    ("version", "capability", "words"),
-    [
-        ("12.4", (10, 0), "sm100 needs 12.8"),
-        ("12.8", (10, 3), "sm103 needs 12.9"),
-        ("12.8", (12, 1), "sm121 needs 12.9"),
-        ("12.9", (11, 0), "sm110 needs 13.0"),
-        ("11.7", (9, 0), "sm90 needs 11.8"),
-    ],
-)
-def test_nvcc_too_old_for_a_gpu(tmp_path, version, capability, words):
-    found = problems(compilers, see_tools(tmp_path, version=version, capability=capability))
-    assert words in found[0].summary
-
-
-@pytest.mark.parametrize("name", ["CUDA_HOME", "CUDA_PATH"])
-def test_nvcc_is_looked_for_in_cuda_home_alone_when_that_is_set(tmp_path, name):
-    context = see_tools(tmp_path)
-    context = context._replace(environment={**context.environment, name: "/usr/local/cuda-99"})
-    (found,) = problems(compilers, context)
-    assert found.summary.startswith(f"{name}=/usr/local/cuda-99 holds no bin/nvcc")
-
-
-def test_c_compiler_that_triton_is_told_of(tmp_path):
-    context = see_tools(tmp_path, "gcc")
-    write_program(tmp_path / "bin" / "icx", "#!/bin/sh\n")
-    assert problems(compilers, context._replace(environment={**context.environment, "CC": "icx -O2"})) == []
-
-
-def test_nvcc_of_another_major_than_torch(tmp_path):
-    (found,) = problems(compilers, see_tools(tmp_path, version="12.8"))
-    assert found.severity == "warning"
-
-
-def test_nothing_is_compiled_without_a_gpu(tmp_path):
-    context = make_context(
-        tmp_path, "sglang serve --model-path /m --device cpu", observed={"python": make_python(make_package("x", "1"))}
-    )
-    assert statuses(compilers, context) == ["not-applicable"]
-
-
-def test_home_that_does_not_exist(tmp_path):
-    assert problems(caches, make_context(tmp_path, environment={"HOME": "/nope"}))[0].severity == "error"
-
-
-def test_cache_that_is_relative(tmp_path):
-    write(tmp_path, "/root/x", "")
-    (found,) = problems(caches, make_context(tmp_path, environment={"TRITON_CACHE_DIR": "cache"}))
-    assert "relative" in found.summary
-
-
-def test_cache_that_is_a_file(tmp_path):
-    write(tmp_path, "/root/x", "")
-    (found,) = problems(caches, make_context(tmp_path, environment={"HF_HOME": "/root/x"}))
-    assert "is a file" in found.summary

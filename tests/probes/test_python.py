@@ -2,11 +2,11 @@
 
 import pytest
 
-from doctor.probes import allocator, codecs, duplicates, imports, interpreter, packages
+from doctor.probes import duplicates, imports, interpreter, packages
 from doctor.probes.base.context import Answer, Interpreter
 from doctor.probes.base.edits import correct_command
 from tests.probes.helpers import (
-    make_context,
+    LAUNCH,
     make_device,
     make_gpus,
     make_package,
@@ -15,29 +15,23 @@ from tests.probes.helpers import (
     make_torch,
     problems,
     run,
+    see_python,
     statuses,
-    write,
 )
-
-LAUNCH = "python3 -m sglang.launch_server --model-path /m"
-
-
-def see(root, python, command="", **fields):
-    return make_context(root, command, observed={"python": python, **fields.pop("observed", {})}, **fields)
 
 
 def test_interpreter_that_works(tmp_path):
-    assert statuses(interpreter, see(tmp_path, make_python(make_sglang()))) == ["ok"]
+    assert statuses(interpreter, see_python(tmp_path, make_python(make_sglang()))) == ["ok"]
 
 
 def test_interpreter_that_is_not_found(tmp_path):
-    context = see(tmp_path, None)._replace(python=Interpreter(None, "the launch runs in a container"))
+    context = see_python(tmp_path, None)._replace(python=Interpreter(None, "the launch runs in a container"))
     (found,) = run(interpreter, context)
     assert (found.status, found.reason) == ("unknown", "the launch runs in a container")
 
 
 def test_interpreter_that_does_not_start(tmp_path):
-    context = see(tmp_path, Answer(None, "it was killed by SIGSEGV"))
+    context = see_python(tmp_path, Answer(None, "it was killed by SIGSEGV"))
     (found,) = problems(interpreter, context)
     assert found.evidence == ("it was killed by SIGSEGV",)
 
@@ -45,20 +39,20 @@ def test_interpreter_that_does_not_start(tmp_path):
 def test_python_older_than_sglang_wants(tmp_path):
     row = make_sglang("0.5.23")
     row["requires_python"] = ">=3.11"
-    (found,) = problems(interpreter, see(tmp_path, make_python(row, version="3.10.4")))
+    (found,) = problems(interpreter, see_python(tmp_path, make_python(row, version="3.10.4")))
     assert "3.10.4" in found.summary
 
 
 @pytest.mark.parametrize(("libc", "good"), [("2.39", True), ("2.34", True), ("2.31", False)])
 def test_wheel_for_a_newer_glibc(tmp_path, libc, good):
     row = make_sglang("0.5.15", tags=["cp312-cp312-manylinux_2_34_x86_64"])
-    found = problems(interpreter, see(tmp_path, make_python(row, libc=["glibc", libc])))
+    found = problems(interpreter, see_python(tmp_path, make_python(row, libc=["glibc", libc])))
     assert (found == []) is good
 
 
 def test_wheel_for_another_machine(tmp_path):
     row = make_sglang("0.5.15", tags=["cp312-cp312-manylinux_2_34_x86_64"])
-    (found,) = problems(interpreter, see(tmp_path, make_python(row, machine="aarch64")))
+    (found,) = problems(interpreter, see_python(tmp_path, make_python(row, machine="aarch64")))
     assert "built for x86_64" in found.summary
 
 
@@ -66,12 +60,13 @@ def test_wheel_for_another_machine(tmp_path):
     ("command", "severity"), [("", "warning"), ("sglang serve --model-path /m", "warning"), (LAUNCH, "error")]
 )
 def test_file_that_hides_a_module(tmp_path, command, severity):
-    (found,) = problems(interpreter, see(tmp_path, make_python(shadows=["numpy.py"]), command))
+    (found,) = problems(interpreter, see_python(tmp_path, make_python(shadows=["numpy.py"]), command))
     assert ("numpy.py" in found.summary, found.severity) == (True, severity)
     assert found.facts[0] == ("python.version", "3.12.3")
 
 
 REQUIRES = ("torch==2.11.0", "sglang-kernel==0.4.4", "flashinfer_python[cu13]==0.6.12", 'runai; extra == "x"', "tqdm")
+
 GOOD = (
     make_torch(),
     make_package("sglang-kernel", "0.4.4"),
@@ -81,12 +76,14 @@ GOOD = (
 
 
 def test_packages_that_fit(tmp_path):
-    assert statuses(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD))) == ["ok"]
+    assert statuses(packages, see_python(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD))) == [
+        "ok"
+    ]
 
 
 def test_package_of_another_version(tmp_path):
     rows = (make_torch("2.9.1+cu128", "12.8"), *GOOD[1:])
-    (found,) = problems(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *rows)))
+    (found,) = problems(packages, see_python(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *rows)))
     assert found.severity == "error"
     assert "torch 2.9.1+cu128, wanted ==2.11.0" in found.summary
     assert "torch==2.11.0" in found.fixes[0]
@@ -107,7 +104,7 @@ def test_package_of_another_version_is_as_bad_as_sglang_and_the_abi_take_it(tmp_
     requires = (*REQUIRES, "transformers==5.12.1")
     rows = [*(row for row in GOOD if row["name"] != name), make_package(name, version)]
     rows += [] if name == "transformers" else [make_package("transformers", "5.12.1")]
-    context = see(tmp_path, make_python(make_sglang("0.5.15.post1", *requires), *rows), LAUNCH)
+    context = see_python(tmp_path, make_python(make_sglang("0.5.15.post1", *requires), *rows), LAUNCH)
     assert [found.severity for found in problems(packages, context)] == [severity]
 
 
@@ -125,57 +122,59 @@ def test_package_of_a_backend_counts_when_the_launch_takes_that(tmp_path, row, f
     """flashinfer is too old in some of the rows; xgrammar is missing in the others."""
     requires = (*REQUIRES, *(["xgrammar==0.2.1"] if row["version"] == "0.6.12" else []))
     python = make_python(make_sglang("0.5.15.post1", *requires), *GOOD[:2], row, GOOD[3])
-    found = problems(packages, see(tmp_path, python, f"{LAUNCH} {flags}"))
+    found = problems(packages, see_python(tmp_path, python, f"{LAUNCH} {flags}"))
     assert [problem.severity for problem in found] == [severity]
 
 
 def test_packages_for_gpus_may_be_missing_where_no_gpu_is(tmp_path):
     python = make_python(make_sglang("0.5.15.post1", *REQUIRES), GOOD[0], GOOD[3])
     nothing = {"gpus": Answer(None, "NVML: its library is not here")}
-    assert [found.severity for found in problems(packages, see(tmp_path, python, observed=nothing))] == ["warning"]
+    assert [found.severity for found in problems(packages, see_python(tmp_path, python, observed=nothing))] == [
+        "warning"
+    ]
     for command, gpus in ((LAUNCH, nothing), ("", {"gpus": make_gpus()})):
-        found = problems(packages, see(tmp_path, python, command, observed=gpus))
+        found = problems(packages, see_python(tmp_path, python, command, observed=gpus))
         assert found[0].severity == "error"
 
 
 def test_packages_give_the_facts_of_all_requirements_beside_a_fault(tmp_path):
     python = make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD[:3])
-    (found,) = run(packages, see(tmp_path, python))
+    (found,) = run(packages, see_python(tmp_path, python))
     assert dict(found.facts)["package.torch"] == "2.11.0+cu130"
     assert dict(found.facts)["package.tqdm"] == "(none)"
 
 
 def test_package_that_only_some_need_is_a_warning(tmp_path):
-    (found,) = problems(packages, see(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD[:3])))
+    (found,) = problems(packages, see_python(tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD[:3])))
     assert found.severity == "warning"
     assert "tqdm is missing" in found.evidence[0]
 
 
 def test_sglang_missing_with_an_old_driver_gets_an_old_release(tmp_path):
-    context = see(tmp_path, make_python(make_torch()), LAUNCH, observed={"gpus": make_gpus(cuda=12080)})
+    context = see_python(tmp_path, make_python(make_torch()), LAUNCH, observed={"gpus": make_gpus(cuda=12080)})
     (found,) = problems(packages, context)
     assert "'sglang<0.5.12'" in found.fixes[0]
 
 
 def test_sglang_from_a_folder_without_metadata(tmp_path):
-    (found,) = problems(packages, see(tmp_path, make_python(sglang_at="/src/sglang/__init__.py")))
+    (found,) = problems(packages, see_python(tmp_path, make_python(sglang_at="/src/sglang/__init__.py")))
     assert "without metadata" in found.summary
 
 
 def test_two_copies_of_torch(tmp_path):
     rows = (make_torch(), make_package("torch", "2.9.1", "/root/.local/lib"))
-    (found,) = problems(duplicates, see(tmp_path, make_python(*rows)))
+    (found,) = problems(duplicates, see_python(tmp_path, make_python(*rows)))
     assert "2 times" in found.summary
 
 
 def test_same_version_twice_is_no_duplicate(tmp_path):
     rows = (make_package("torch", "2.11.0"), make_package("torch", "2.11.0", "/other"))
-    assert statuses(duplicates, see(tmp_path, make_python(*rows))) == ["ok"]
+    assert statuses(duplicates, see_python(tmp_path, make_python(*rows))) == ["ok"]
 
 
 def test_old_and_new_kernel_package(tmp_path):
     rows = (make_package("sgl-kernel", "0.3.21"), make_package("sglang-kernel", "0.4.4"))
-    (found,) = problems(duplicates, see(tmp_path, make_python(*rows)))
+    (found,) = problems(duplicates, see_python(tmp_path, make_python(*rows)))
     assert found.severity == "error"
     assert "uninstall -y sgl-kernel sglang-kernel" in found.fixes[0]
 
@@ -184,25 +183,25 @@ def test_old_and_new_kernel_package(tmp_path):
 def test_old_and_new_kernel_package_by_the_files_that_won(tmp_path, version, severity):
     rows = (make_package("sgl-kernel", "0.3.21"), make_package("sglang-kernel", "0.4.4"))
     observed = {"imports": {"sgl_kernel": {"version": version}}}
-    assert [found.severity for found in problems(duplicates, see(tmp_path, make_python(*rows), observed=observed))] == [
-        severity
-    ]
+    assert [
+        found.severity for found in problems(duplicates, see_python(tmp_path, make_python(*rows), observed=observed))
+    ] == [severity]
 
 
 @pytest.mark.parametrize(("version", "good"), [("11.5.3", False), ("12.0.0", True), ("13.0.1", True)])
 def test_pynvml_needs_nvidia_ml_py_from_12_on(tmp_path, version, good):
     rows = (make_package("pynvml", version), make_package("nvidia-ml-py", "13.580.82"))
-    assert (problems(duplicates, see(tmp_path, make_python(*rows))) == []) is good
+    assert (problems(duplicates, see_python(tmp_path, make_python(*rows))) == []) is good
 
 
 def test_flashinfer_parts_of_two_versions(tmp_path):
     rows = (make_package("flashinfer-python", "0.6.12"), make_package("flashinfer-cubin", "0.6.11"))
-    assert "does not belong" in problems(duplicates, see(tmp_path, make_python(*rows)))[0].summary
+    assert "does not belong" in problems(duplicates, see_python(tmp_path, make_python(*rows)))[0].summary
 
 
 def test_flashinfer_parts_that_differ_in_the_local_version_only(tmp_path):
     rows = (make_package("flashinfer-python", "0.6.12"), make_package("flashinfer-jit-cache", "0.6.12+cu130"))
-    assert problems(duplicates, see(tmp_path, make_python(*rows))) == []
+    assert problems(duplicates, see_python(tmp_path, make_python(*rows))) == []
 
 
 STACK = make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD)
@@ -210,10 +209,11 @@ STACK = make_python(make_sglang("0.5.15.post1", *REQUIRES), *GOOD)
 
 def see_imports(root, modules, command=LAUNCH, reason=""):
     observed = {"imports": Answer(modules, reason), "gpus": make_gpus(make_device())}
-    return see(root, STACK, command, observed=observed)
+    return see_python(root, STACK, command, observed=observed)
 
 
 TORCH = {"torch": {"version": "2.11.0"}, "cuda": {"count": 1, "built": True}}
+
 KERNEL = {"sgl_kernel": {"version": "0.4.4"}, "sgl_kernel.flash_attn": {"version": ""}}
 
 
@@ -285,7 +285,7 @@ def test_kernel_package_that_is_missing(tmp_path):
         "imports": {**TORCH, "sgl_kernel": {"error": "ModuleNotFoundError: No module named 'sgl_kernel'"}},
         "gpus": make_gpus(),
     }
-    context = see(
+    context = see_python(
         tmp_path, make_python(make_sglang("0.5.15.post1", *REQUIRES), make_torch()), LAUNCH, observed=observed
     )
     (found,) = problems(imports, context)
@@ -296,169 +296,16 @@ def test_kernel_package_that_no_cuda_launch_needs(tmp_path):
     modules = {**TORCH, "sgl_kernel": {"error": "ModuleNotFoundError: No module named 'sgl_kernel'"}}
     observed = {"imports": modules, "gpus": Answer(None, "NVML: its library is not here")}
     python = make_python(make_sglang(), make_torch())
-    assert problems(imports, see(tmp_path, python, f"{LAUNCH} --device npu", observed=observed)) == []
+    assert problems(imports, see_python(tmp_path, python, f"{LAUNCH} --device npu", observed=observed)) == []
 
 
 def test_kernel_package_without_libcuda_is_a_warning_where_no_gpu_is(tmp_path):
     modules = {**TORCH, "sgl_kernel": {"error": "ImportError: libcuda.so.1: cannot open shared object file"}}
     observed = {"imports": modules, "gpus": Answer(None, "NVML: its library is not here")}
-    assert [found.severity for found in problems(imports, see(tmp_path, STACK, observed=observed))] == ["warning"]
+    assert [found.severity for found in problems(imports, see_python(tmp_path, STACK, observed=observed))] == [
+        "warning"
+    ]
 
 
 def test_imports_that_time_out_are_unknown(tmp_path):
     assert statuses(imports, see_imports(tmp_path, TORCH, reason="python gave no answer within 17 s")) == ["unknown"]
-
-
-def see_codecs(root, libraries, cores, config="{}", *, codec="0.11.1", tried=None, torch="2.11.0"):
-    write(root, "/m/config.json", config)
-    rows = (make_torch(torch), *([make_package("torchcodec", codec)] if codec else []))
-    found = [{"avutil": number + 52, "ffmpeg": number, "error": ""} for number in libraries]
-    observed = {"codecs": {"libraries": found, "cores": cores}}
-    if tried is not None:
-        observed["imports"] = {**TORCH, "torchcodec": {"cores": tried}}
-    return see(root, make_python(*rows), LAUNCH, observed=observed, model=root / "m")
-
-
-AUDIO = '{"audio_config": {"a": 1}}'
-CORES = [f"libtorchcodec_core{number}.so" for number in (4, 5, 6, 7)]
-
-
-def test_codecs_of_a_text_model_are_one_quiet_line(tmp_path):
-    assert statuses(codecs, see_codecs(tmp_path, [], CORES)) == ["not-applicable"]
-
-
-def test_codecs_of_an_audio_model(tmp_path):
-    assert statuses(codecs, see_codecs(tmp_path, [6], CORES, AUDIO)) == ["ok"]
-
-
-def test_codecs_with_an_ffmpeg_that_no_core_matches(tmp_path):
-    write(tmp_path, "/etc/os-release", 'ID=ubuntu\nID_LIKE="debian"\n')
-    (found,) = problems(codecs, see_codecs(tmp_path, [9], CORES, AUDIO))
-    assert found.severity == "warning"
-    assert found.fixes == ("sudo apt-get install -y ffmpeg",)
-
-
-def test_codecs_without_torchcodec(tmp_path):
-    (found,) = problems(codecs, see_codecs(tmp_path, [6], [], AUDIO, codec=None))
-    assert "torchcodec==0.11.*" in found.fixes[0]
-
-
-def test_torchcodec_of_another_torch(tmp_path):
-    assert "another torch" in problems(codecs, see_codecs(tmp_path, [6], CORES, AUDIO, codec="0.7.0"))[0].summary
-
-
-@pytest.mark.parametrize(
-    ("torch", "codec", "good"),
-    [
-        ("2.9.1", "0.8.0", True),
-        ("2.9.1", "0.9.1", True),
-        ("2.8.0", "0.6.0", True),
-        ("2.9.1", "0.7.0", False),
-        ("2.11.0", "0.12.0", True),
-        ("2.14.1", "0.17.0", True),
-        ("2.9.1", "0.17.0", False),
-        ("2.3.0", "0.0.3", True),
-    ],
-)
-def test_torchcodec_beside_torch_by_the_table(tmp_path, torch, codec, good):
-    context = see_codecs(tmp_path, [6], CORES, AUDIO, codec=codec, torch=torch)
-    assert (problems(codecs, context) == []) is good
-
-
-NO_FFMPEG = "libavutil.so.59: cannot open shared object file: No such file or directory"
-
-
-@pytest.mark.parametrize(
-    ("tried", "words"),
-    [
-        ({"7": NO_FFMPEG, "6": ""}, None),
-        ({"7": NO_FFMPEG, "6": NO_FFMPEG}, "no FFmpeg library it can use"),
-        ({"7": NO_FFMPEG, "6": "core6.so: undefined symbol: _ZN3c104impl3cow"}, "built for another torch"),
-        ({"6": "libblas.so.3: cannot open shared object file"}, "no FFmpeg library it can use"),
-    ],
-)
-def test_torchcodec_by_what_loading_its_cores_says(tmp_path, tried, words):
-    """A pair that no table has, and a libavutil that loads while libraries it is not alone with do not."""
-    found = problems(codecs, see_codecs(tmp_path, [6], CORES, AUDIO, codec="0.7.0", tried=tried))
-    assert [words in problem.summary for problem in found] == ([True] if words else [])
-    if words:
-        assert list(tried.values())[-1] in " ".join(found[0].evidence)
-
-
-def test_torchcodec_is_installed_as_sglang_pins_it(tmp_path):
-    write(tmp_path, "/m/config.json", AUDIO)
-    python = make_python(make_torch(), make_sglang("0.5.15.post1", "torchcodec==0.11.1"))
-    observed = {"codecs": {"libraries": [], "cores": []}}
-    (found,) = problems(codecs, see(tmp_path, python, LAUNCH, observed=observed, model=tmp_path / "m"))
-    assert found.fixes[0].endswith("torchcodec==0.11.1")
-
-
-def see_allocator(root, text, command=LAUNCH, torch="2.11.0", **environment):
-    return see(
-        root, make_python(make_torch(torch, "13.0")), command, environment={"PYTORCH_ALLOC_CONF": text, **environment}
-    )
-
-
-def test_allocator_key_that_this_torch_does_not_know(tmp_path):
-    text = "expandable_segments:True,pinned_max_round_threshold_mb:16"
-    context = see_allocator(tmp_path, text)
-    (found,) = problems(allocator, context)
-    assert "torch 2.11.0 does not know pinned_max_round_threshold_mb (it came with torch 2.13)" in found.summary
-    assert correct_command(context.launch, [found]).startswith("PYTORCH_ALLOC_CONF=expandable_segments:True ")
-
-
-def test_allocator_key_that_this_torch_knows(tmp_path):
-    assert statuses(allocator, see_allocator(tmp_path, "pinned_max_round_threshold_mb:16", torch="2.13.0")) == ["ok"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [("expandable_segments", "cannot read"), ("expandable_segments:1", "True or False")]
-)
-def test_allocator_syntax(tmp_path, text, words):
-    assert words in problems(allocator, see_allocator(tmp_path, text))[0].summary
-
-
-def test_allocator_with_memory_saver(tmp_path):
-    context = see_allocator(tmp_path, "expandable_segments:True", f"{LAUNCH} --enable-memory-saver")
-    assert "--enable-memory-saver" in problems(allocator, context)[0].summary
-
-
-def test_allocator_of_the_driver_s_own_kind_has_no_segments(tmp_path):
-    (found,) = problems(allocator, see_allocator(tmp_path, "backend:cudaMallocAsync,expandable_segments:True"))
-    assert (found.severity, "has no effect" in found.summary) == ("warning", True)
-
-
-@pytest.mark.parametrize(
-    ("text", "flags", "environment", "count"),
-    [
-        ("backend:cudaMallocAsync", "--enable-symm-mem", {}, 1),
-        ("backend:cudaMallocAsync", "", {"SGLANG_MOONCAKE_CUSTOM_MEM_POOL": "NVLINK"}, 1),
-        ("backend:cudaMallocAsync", "", {}, 0),
-        ("expandable_segments:True", "--enable-symm-mem", {"SGLANG_MOONCAKE_CUSTOM_MEM_POOL": "NVLINK"}, 0),
-    ],
-)
-def test_allocator_with_pools_of_torch(tmp_path, text, flags, environment, count):
-    context = see_allocator(tmp_path, text, f"{LAUNCH} {flags}", **environment)
-    found = problems(allocator, context)
-    assert [problem.severity for problem in found] == ["error"] * count
-
-
-def test_allocator_with_mooncake_over_efa(tmp_path):
-    context = see_allocator(tmp_path, "expandable_segments:True", MOONCAKE_PROTOCOL="efa")
-    assert "MOONCAKE_PROTOCOL" in problems(allocator, context)[0].summary
-
-
-def test_allocator_with_two_variables(tmp_path):
-    context = see_allocator(tmp_path, "expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
-    assert "wins" in problems(allocator, context)[0].summary
-
-
-def test_allocator_variable_that_an_old_torch_does_not_read(tmp_path):
-    assert (
-        "does not read"
-        in problems(allocator, see_allocator(tmp_path, "expandable_segments:True", torch="2.8.0"))[0].summary
-    )
-
-
-def test_allocator_that_is_not_set(tmp_path):
-    assert statuses(allocator, see(tmp_path, make_python())) == ["not-applicable"]
