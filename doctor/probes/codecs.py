@@ -110,7 +110,8 @@ def judge(context: Context, codecs: Codecs, evidence: tuple[str, ...]) -> Result
         summary = "torchcodec is missing: requests with audio or video will fail"
         return make_warning(NAME, summary, evidence, suggest(context, torch))
     is_other = codecs.tried is None and not is_pair(codecs.version, torch)
-    if is_other or any("undefined symbol" in error for _, error in list_errors(codecs)):
+    lacks_symbol = any("undefined symbol" in error for _, error in list_errors(codecs))
+    if is_other or (lacks_symbol and not codecs.is_usable):
         summary = f"torchcodec {codecs.version} was built for another torch than {torch}"
         return make_warning(NAME, summary, evidence, suggest(context, torch))
     if not codecs.is_usable:

@@ -80,6 +80,7 @@ NO_FFMPEG = "libavutil.so.59: cannot open shared object file: No such file or di
     ("tried", "words"),
     [
         ({"7": NO_FFMPEG, "6": ""}, None),
+        ({"7": "core7.so: undefined symbol: av_frame_new", "6": ""}, None),
         ({"7": NO_FFMPEG, "6": NO_FFMPEG}, "no FFmpeg library it can use"),
         ({"7": NO_FFMPEG, "6": "core6.so: undefined symbol: _ZN3c104impl3cow"}, "built for another torch"),
         ({"6": "libblas.so.3: cannot open shared object file"}, "no FFmpeg library it can use"),
