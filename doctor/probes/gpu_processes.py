@@ -71,7 +71,8 @@ def describe_busy(context: Context, device: Device) -> Result:
     summary = f"other processes hold {format_size(taken)} of GPU {device.number}"
     severe = make_error if context.launch is not None and taken > _HALF * total else make_warning
     found = severe(NAME, summary, tuple(evidence), tuple(fixes))
-    return found if taken > _LITTLE * total else found._replace(severity="info")
+    # nobody should end a desktop for so little
+    return found if taken > _LITTLE * total else found._replace(severity="info", fixes=())
 
 
 def describe_holder(context: Context, pid: int, size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,12 +75,17 @@ def explain(context: Context, module: str, error: str) -> tuple[str, tuple[str, 
     pins = find_pins(context, module)
     if "_ZN3c10" in error or "_ZN5torch" in error or "c10::" in error or "undefined symbol: _ZN2at" in error:
         return f"{module} was built for another torch", write_install(context, "--force-reinstall", *pins)
-    if "undefined symbol: cu" in error:
-        return f"{module} needs a newer NVIDIA driver", ("install driver 580 or later",)
+    if re.search(r"undefined symbol: cu[A-Z]", error):  # cuda..., cublas... are of the toolkit's libraries
+        return f"{module} needs a newer NVIDIA driver", ("sudo apt-get install nvidia-driver-580-open", "nvidia-smi")
+    if "undefined symbol" in error:
+        return f"{module} was built for other libraries", write_install(context, "--force-reinstall", *pins)
     if "libnuma.so" in error:
         return f"{module} needs libnuma", ("sudo apt-get install -y libnuma1", "sudo dnf install -y numactl-libs")
     if "libcuda.so" in error:
-        return f"{module} finds no libcuda: the driver is not visible here", ("start the container with --gpus all",)
+        return f"{module} finds no libcuda: the driver is not visible here", (
+            "nvidia-smi   # is there a driver at all?",
+            "start the container with --gpus all",
+        )
     if "cannot open shared object file" in error:
         library = error.partition("cannot open")[0].strip(" :").rsplit(" ", 1)[-1]
         return f"{module} misses {library}", write_install(context, "--force-reinstall", *pins)

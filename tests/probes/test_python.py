@@ -226,6 +226,8 @@ def test_imports_that_work(tmp_path):
     [
         ("ImportError: x.so: undefined symbol: _ZN3c104cuda29c10_cuda_check", "another torch"),
         ("ImportError: undefined symbol: cuGreenCtxStreamCreate", "newer NVIDIA driver"),
+        ("ImportError: undefined symbol: cublasLtMatmulAlgoGetHeuristic", "other libraries"),
+        ("ImportError: undefined symbol: cudaGetDriverEntryPointByVersion", "other libraries"),
         ("ImportError: libnuma.so.1: cannot open shared object file", "libnuma"),
         ("ImportError: libcuda.so.1: cannot open shared object file", "no libcuda"),
         ("ImportError: libnvrtc.so.12: cannot open shared object file", "misses libnvrtc.so.12"),
