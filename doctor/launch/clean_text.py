@@ -16,8 +16,9 @@ _PROMPT = re.compile(
     rf"(?:\[?[\w.-]{{1,64}}@[\w.-]{{1,64}}[^$#%\n]{{0,200}}[$#%] |\$ |[\u279c\u276f\u03bb] [^\n]{{0,80}}?(?={_PROGRAM})"
     rf"|[#%>] (?={_PROGRAM}))"
 )
-# A Chinese label such as `\u547d\u4ee4\uff1a`, which stands against the command without a blank.
-_LABEL = re.compile(rf"^[^\n'\"`]{{0,80}}\uff1a *(?={_PROGRAM})", re.MULTILINE)
+# A label without a blank behind it, such as `\u547d\u4ee4\uff1a`.
+_LABEL = re.compile(rf"^[^\n'\"`]{{0,80}}(?:\uff1a| :) *(?={_PROGRAM})", re.MULTILINE)
+_QUOTED = re.compile(rf"^> (?={_PROGRAM})", re.MULTILINE)
 # A command in a sentence or a list of Markdown.
 _INLINE_CODE = re.compile(r"\s*(?:[-*+] )?(`+)([^`\n]+)\1[.,;:]?\s*")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$")
@@ -62,6 +63,11 @@ def drop_prompts(text: str) -> str:
     return first + newline + re.sub(r"(?m)^> ?", "", rest)
 
 
+def drop_quotes(text: str) -> str:
+    """Drop the `> ` of a quotation in front of the lines of a command."""
+    return re.sub(r"(?m)^> ?", "", text) if _QUOTED.search(text) else text
+
+
 def straighten_spaces(text: str) -> str:
     """Replace non-breaking spaces and drop zero-width characters."""
     return text.translate(_INVISIBLE | _SPACES)
@@ -97,6 +103,7 @@ STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("typographic spaces were replaced", straighten_spaces),
     ("Markdown fences were dropped", drop_fences),
     ("the shell prompt was dropped", drop_prompts),
+    ("the marks of a quotation were dropped", drop_quotes),
     ("typographic dashes were replaced with the hyphens that the shell needs", straighten_dashes),
     ("typographic quotes were replaced with straight ones", straighten_quotes),
     ("what followed a backslash at the end of a line was dropped: it breaks the command there", join_lines),

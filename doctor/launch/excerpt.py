@@ -25,7 +25,15 @@ def cut_command(text: str) -> str | None:
         start -= 1
     while end < len(lines) and (lines[end - 1].rstrip().endswith(_GOES_ON) or lines[end].lstrip().startswith("-")):
         end += 1
-    return "\n".join(lines[start:end])
+    return strip_code("\n".join(lines[start:end]))
+
+
+def strip_code(text: str) -> str:
+    """Return what stands between the backquotes around the launch, the whole text where it has none."""
+    found = _LAUNCH.search(text)
+    opening = text.rfind("`", 0, found.start()) if found else -1
+    closing = text.find("`", found.end()) if found else -1
+    return text[opening + 1 : closing] if opening >= 0 and closing >= 0 else text
 
 
 def belongs_above(line: str) -> bool:

@@ -65,6 +65,7 @@ def test_parse_command_looks_into_quoted_words(text):
         ("for i in 0 1; do B=$i {run} & done", "for i in 0 1; do B=$i A=1 {run} & done"),
         ("if true; then\n  {run}\nfi", "if true; then\n  A=1 {run}\nfi"),
         ("启动命令：{run}", "A=1 {run}"),
+        ("I execute :{run}", "A=1 {run}"),
         ("ssh node1 'cd /x && {run}'", "ssh node1 'cd /x && A=1 {run}'"),
     ],
 )
@@ -210,6 +211,26 @@ def test_parse_command_cuts_the_command_out_of_prose(command):
     found = parse_command(PROSE.format(command))
     assert found.text == command
     assert found.notes == ("only the lines of the launch command were read",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When I run `{}` it doesn't start.",
+        "1. Start it:\n   `{}`\n2. Send a request",
+        "Terminal 1\n```{}```\nand it's stuck",
+        "I ran:\n`python -m vllm.entrypoints.openai.api_server --model m`\n`{}`\nprompt: `hello",
+        "serving:\n`{}`\nwhere `m` is a copy",
+    ],
+)
+def test_parse_command_takes_inline_code_out_of_prose(text):
+    assert parse_command(text.format(RUN)).text == RUN
+
+
+@pytest.mark.parametrize("text", ["@a said: try\n> {}\n\nbut that didn't help", "> {}", "he said\n> {}"])
+def test_parse_command_drops_the_marks_of_a_quotation(text):
+    command = parse_command(text.format(f"docker run img {RUN}"))
+    assert [word.value for word in command.wrapper] == ["docker", "run", "img"]
 
 
 def test_parse_command_of_prose_without_a_command_keeps_the_first_error():
