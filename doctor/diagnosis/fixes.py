@@ -38,13 +38,13 @@ def build_fixes(rule: Rule, facts: Facts, bench: Bench) -> tuple[Fix, ...]:
 
 
 def _build_fix(template: FixTemplate, facts: Facts, bench: Bench) -> Fix | None:
-    """Build one fix; None when the version in use has none of its flags, or refuses what they are set to."""
+    """Build one fix; None when the version in use has none of its flags or refuses their values, or nothing changes."""
     wanted = [edit for edit in template.edits if holds(edit.when, facts)]
     edits = [edit for edit in (_build_edit(item, facts, bench) for item in wanted) if edit is not None]
     if any(item.kind == "flag" for item in wanted) and not any(edit.kind == "flag" for edit in edits):
         return None
     command = _render(edits, bench)
-    if command and is_refused(command, edits, bench):
+    if command and (is_unchanged(command, edits, bench) or is_refused(command, edits, bench)):
         return None
     return Fix(
         clean(fill(template.title, facts)),
@@ -88,6 +88,12 @@ def _render(edits: list[Edit], bench: Bench) -> str | None:
         return clean(apply_edits(bench.launch.command, changes, bench.table))
     except DoctorError:
         return None
+
+
+def is_unchanged(command: str, edits: Sequence[Edit], bench: Bench) -> bool:
+    """True when the launch is as these edits want it already, and they ask for nothing else."""
+    only_command = all(edit.kind in ("flag", "env") for edit in edits)
+    return only_command and bench.launch is not None and command == clean(bench.launch.command.text)
 
 
 def is_refused(command: str, edits: Sequence[Edit], bench: Bench) -> bool:

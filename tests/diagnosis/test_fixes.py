@@ -30,6 +30,10 @@ def test_fix_that_leaves_an_error_in_the_flag_it_sets_is_left_out() -> None:
     assert list_commands(command, *fixes) == [CPU]
 
 
+def test_fix_that_changes_nothing_is_left_out() -> None:
+    assert list_commands(CPU, fix("--attention-backend", None), fix("--device", "cpu")) == []
+
+
 def test_fix_of_another_flag_stays_beside_an_old_error() -> None:
     command = f"{CPU} --attention-backend fa3"
     assert list_commands(command, fix("--tp-size", "2")) == [f"{command} --tp-size 2"]
