@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.watch.host import GIB
+from doctor.memory.units import GIB
 
 LEAST_STEPS = 3
 """Layers needed for a forecast: the first one also pays for buffers."""

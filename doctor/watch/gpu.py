@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from doctor.watch.host import GIB
+from doctor.memory.units import GIB
 
 _PROGRAM = """
 import json, time, pynvml

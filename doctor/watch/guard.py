@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from doctor.memory.units import GIB
 from doctor.watch.host import Memory, count_kills, find_cgroup, find_pause, find_reserve, must_act, read_memory
 
 _FOLLOW_SECONDS = 1.0
@@ -56,6 +57,16 @@ class Guard(threading.Thread):
                 self.curve.append(self.memory)
             if reason := must_act(self.samples, self.reserve):
                 self.act(reason)
+
+    def describe(self) -> str:
+        """Write the limit and the curve: a sample a second, and the last ones as they came."""
+        rows = [
+            f"{one.time:.1f} s: {one.available / GIB:.2f} GiB available, pressure {one.pressure:.0f} %"
+            for one in sorted({*self.curve, *self.samples})
+        ]
+        now = self.memory
+        head = f"limit: {now.limit}, {now.total / GIB:.2f} GiB; reserve {self.reserve / GIB:.2f} GiB"
+        return "\n".join([head, *rows]) + "\n"
 
     def look(self) -> int:
         """Give the bytes available at this moment."""

@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-GIB = 1 << 30
-MIB = 1 << 20
+from doctor.memory.units import GIB, MIB
 
 _RESERVE_SHARE = 0.04
 _RESERVE_LEAST = 256 * MIB

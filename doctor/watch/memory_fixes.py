@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from doctor.diagnosis.model import Fix
 from doctor.launch.edits import Edit
+from doctor.memory.units import GIB
 from doctor.redact import clean
 from doctor.watch.forecast import Forecast
-from doctor.watch.host import GIB
 from doctor.watch.launch import Launch, mend
 
 PINNED_SHARE = 1.34
@@ -16,7 +16,7 @@ PINNED_SHARE = 1.34
 
 
 def suggest_fixes(launch: Launch, available: int, forecast: Forecast | None, version: str | None) -> tuple[Fix, ...]:
-    """Give the fixes with a corrected command; `available` bytes could be used at the start, beyond the reserve."""
+    """Give the fixes with a corrected command; `available` bytes could be used beyond the reserve as loading began."""
     found = [*_lower_offload(launch, available), *_offload_fewer(launch, forecast)]
     fixes = [_make_fix(launch, edit, why, version) for edit, why in found]
     return tuple(fix for fix in fixes if fix)
@@ -49,4 +49,4 @@ def _make_fix(launch: Launch, edit: Edit, why: str, version: str | None) -> Fix 
     if better is None:
         return None
     title = f"Offload less: {edit.name} {edit.after}"
-    return Fix(title, "review", (edit,), clean(better.text), version, why, "the forecast is not printed any more")
+    return Fix(title, "review", (edit,), clean(better.text), version, why, "the log goes on to `Load weight end`")

@@ -14,7 +14,6 @@ from doctor.watch import evidence, forecast, gpu
 from doctor.watch.findings import join, list_facts
 from doctor.watch.forecast import Forecast, Step
 from doctor.watch.guard import Guard
-from doctor.watch.host import GIB
 from doctor.watch.journal import Journal
 from doctor.watch.kernel import read_kernel_log
 from doctor.watch.launch import Launch, find_address, find_proxy, mend
@@ -79,7 +78,8 @@ class Server:
         self.guard.start()
         self.report: Report | None = None
         self.fingerprint = ""
-        self._room = 0
+        self._room = 0  # bytes that an offload may take
+        self._is_loading = False
         self.forecast: Forecast | None = None
 
     # -- what the supervisor asks for
@@ -95,7 +95,7 @@ class Server:
         self.gpus.mark()
         self._process.start(self._launch, self._environment)
         self.guard.arm(self._process.main)
-        self._room = self.guard.memory.available - self.guard.reserve
+        self._is_loading, self._room = False, self.guard.memory.available - self.guard.reserve
         if self._launch.command is None:
             self.say(
                 "this does not look like an SGLang launch; its processes, memory and output are watched all the same"
@@ -241,7 +241,7 @@ class Server:
             self._tail_size -= len(self._tail.popleft())
 
     def _on_event(self, event: Event) -> None:
-        from doctor.logs.events.types import OffloadStep, ServerArgs
+        from doctor.logs.events.types import OffloadStep, PhaseMark, ServerArgs
 
         if isinstance(event, ServerArgs):
             self._known = dict(event.values)
@@ -249,6 +249,9 @@ class Server:
             self._predict(event.layer)
         elif isinstance(event, OffloadStep):
             self._skipped += 1
+        elif isinstance(event, PhaseMark) and (event.phase, event.edge) == ("load", "begin") and not self._is_loading:
+            # Python and torch have taken their share by now
+            self._is_loading, self._room = True, self.guard.look() - self.guard.reserve
         self._post(Message("event", event))
 
     def _predict(self, layer: int) -> None:
@@ -293,23 +296,13 @@ class Server:
             fault,
             self._process.members,
             b"".join(self._tail),
-            self._describe_memory(),
+            self.guard.describe() + (f"{self.forecast.words}\n" if self.forecast else ""),
             "\n".join(gpu.describe(self.gpus.sample)),
             read_kernel_log(time.monotonic() - 3600.0),
             {**self._environment, **self._launch.variables},
             self._launch.argv[0],
             lambda: fetch(address, "GET", "/server_info", 3.0),
         )
-
-    def _describe_memory(self) -> str:
-        rows = [
-            f"{one.time:.1f} s: {one.available / GIB:.2f} GiB available, pressure {one.pressure:.0f} %"
-            for one in sorted({*self.guard.curve, *self.guard.samples})
-        ]
-        now = self.guard.memory
-        head = f"limit: {now.limit}, {now.total / GIB:.2f} GiB; reserve {self.guard.reserve / GIB:.2f} GiB"
-        ahead = [self.forecast.words] if self.forecast else []
-        return "\n".join([head, *ahead, *rows]) + "\n"
 
     def _diagnose(self, run: Run) -> Report:
         from doctor.diagnosis.explain import Question

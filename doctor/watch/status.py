@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from doctor.memory.units import GIB
 from doctor.watch import states
-from doctor.watch.host import GIB
 
 
 class Status(NamedTuple):

@@ -45,24 +45,14 @@ def test_start_serve_200_requests_stop(watched):
     assert code == 0
 
 
-@quick
-def test_killed_scheduler(watched):
+@pytest.mark.parametrize("name", [pytest.param("scheduler", marks=quick), "detokenizer"])
+def test_killed_process(watched, name):
     watched.start(*NEVER).wait_until_ready().keep_busy()
-    pid = watched.strike("sglang::scheduler", signal.SIGKILL)
+    pid = watched.strike(f"sglang::{name}", signal.SIGKILL)
     code = watched.end()
-    note("scheduler killed (SIGKILL)", watched, code, explained=round(watched.seconds_to_explain, 2))
+    note(f"{name} killed (SIGKILL)", watched, code, explained=round(watched.seconds_to_explain, 2))
     assert (code, watched.diagnosis) == (137, "PROC001")
     assert f"pid {pid}" in watched.said
-    assert watched.seconds_to("fault", kind="rank-dead") < 10
-    assert watched.seconds_to_explain < 2
-
-
-def test_killed_detokenizer(watched):
-    watched.start(*NEVER).wait_until_ready().keep_busy()
-    watched.strike("sglang::detokenizer", signal.SIGKILL)
-    code = watched.end()
-    note("detokenizer killed (SIGKILL)", watched, code, explained=round(watched.seconds_to_explain, 2))
-    assert (code, watched.diagnosis) == (137, "PROC001")
     assert watched.seconds_to("fault", kind="rank-dead") < 10
     assert watched.seconds_to_explain < 2
 

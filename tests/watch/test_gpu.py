@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor.memory.units import GIB
 from doctor.watch.gpu import _PROGRAM, Gpu, GpuSample, GpuWatch, describe, read_sample
-from doctor.watch.host import GIB
 
 OWN, OTHER, LATER = 10, 20, 30
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor.memory.units import GIB, MIB
 from doctor.watch.forecast import Forecast, Step, count_layers, predict, read_layer_count
 from doctor.watch.guard import Guard
 from doctor.watch.host import (
-    GIB,
-    MIB,
     Memory,
     count_kills,
     find_cgroup,
