@@ -8,11 +8,34 @@ from collections.abc import Iterator
 from doctor.logs.kinds import ECHO, Numbered
 
 _FENCE = re.compile(rb"(?P<indent>(?:> ?)*\s{0,8})(?:[-*]\s{1,4})?(?P<mark>`{3,}|~{3,})(?P<info>.*)")
+_QUOTE = re.compile(rb"(?:> ?)+")
 _LOG = re.compile(
-    rb"(?:> ?)*(?:\[20\d\d-|Traceback \(most recent|  File \"|\[\w+\] CRITICAL|NVRM: Xid"
-    rb"|(?:\w+\.)*[A-Z]\w*(?:Error|Exception): "
-    rb"|(?:[$#] )?(?:\w+=\S+ )*(?:\S*python3? -m sglang|sglang serve|docker run ))"
+    rb"""
+    (?:>\ ?)*
+    (?: .{0,4000}?\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d  # also behind text: newlines were lost
+      | \[20\d\d-
+      | \[(?:(?:DP|PP|TP|EP)\d|rank\d{1,6}\]:)
+      | Traceback\ \(most\ recent
+      | \ \ File\ \"
+      | \[\w+\]\ CRITICAL
+      | \[(?:start|end)\ of\ libtorchcodec | FFmpeg\ version\ \d{1,2}:
+      | (?:\[\s*\d{1,9}\.\d{6}\]\ )?(?:NVRM:\ Xid|Out\ of\ memory:\ Kill|Memory\ cgroup\ out\ of\ memory)
+      | (?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|Exception):[ ]
+      | During\ handling\ of\ the\ above\ exc | The\ above\ exception\ was
+      | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL):\s{1,8}\S
+      | \[?[WEF]\d{4}\ \d\d:\d\d:\d\d
+      | /\S{1,300}:\d{1,6}:\ \w*Warning:[ ]
+      | usage:\ \S+\ \[-h\]
+      | [\w./\ -]{1,80}:\ error:\ (?:unrecognized|ambiguous|argument\ -|the\ following)
+      | Exit\ code:\ -?\d
+      | !!!!!!!\ | Fatal\ Python\ error:\ | (?:Current\ t|T)hread\ 0x | terminate\ called[ ]
+      | (?:Killed|Aborted|Segmentation\ fault|Bus\ error)(?:\ \(core\ dumped\))?\s*$
+      | (?:[$#]\ )?(?:\w+=\S+\ )*(?:\S*python3?\ -m\ sglang|sglang\ serve|docker\ run\ )
+    )
+    """,
+    re.VERBOSE,
 )
+"""Lines that nobody writes in prose."""
 
 
 class FenceFilter:
@@ -61,9 +84,16 @@ class FenceFilter:
         return False
 
     def _is_log(self, line: bytes) -> bool:
-        """Keep a log pasted without fences until a line that is neither indented nor a log line."""
-        self._kept = not self._markdown or bool(_LOG.match(line)) or (self._kept and line[:1] in (b" ", b"\t"))
+        """Keep a log pasted without fences until a line that is neither blank, indented nor a log line."""
+        self._kept = not self._markdown or bool(_LOG.match(line)) or (self._kept and _goes_on(line))
         return self._kept
+
+
+def _goes_on(line: bytes) -> bool:
+    """True for a blank or an indented line, also inside a quote."""
+    if line[:1] == b">":
+        line = line[_QUOTE.match(line).end() :]  # type: ignore[union-attr]
+    return line[:1] in (b"", b" ", b"\t")
 
 
 def _may_open(line: bytes) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from doctor.logs.carriers import Carriers
+from doctor.logs.heads import DUMP, starts_record
 from doctor.logs.kinds import ECHO, Numbered, is_request_echo
+from doctor.logs.wraps import Wraps
 
 _HEAD_LINES = 250
 _TAIL_LINES = 450
@@ -15,6 +19,9 @@ _TAIL_LINES = 450
 _MOST_OPEN = 2 << 20
 _MOST_PROCESSES = 64
 """Bytes and processes held open at once; above that every open record counts as whole."""
+
+_MOST_BETWEEN = 50
+"""Lines of other processes, or of an export's other fields, between two lines of one record."""
 
 _KEPT_LINES = 3
 _KEPT_CHARS = 2000
@@ -75,46 +82,14 @@ class RawRecord(NamedTuple):
 
 
 _STAMP = b"[20"
-_QUOTE = re.compile(rb"(?:> ?)+")
-_CONTAINER = re.compile(
-    rb"""
-    (?P<compose>(?:[\w.-]{0,100}\d\s+|[\w.-]{1,100}\s{2,})\|(?:\s|$))         # docker compose logs, padded names
-    | \[(?P<pod>pod/[^\]\s]+)\]\s                                            # kubectl logs --prefix
-    | (?P<journal>(?:[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:\d\d:\d\d|20\d\d-\d\d-\d\dT[\d:.+-]+)
-        \s[\w.-]+\s[\w./@:-]+?(?:\[\d+\])?:\s)
-    | (?P<k8s>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s(?:std(?:out|err)\s[FP]\s)?)   # CRI, docker -t
-    | \[(?P<torch>rank\d+)\]:\s?(?!\[[WEIF])                                 # torchrun, excepthook of torch.distributed
-    | \((?P<ray>(?:[\w:]+\s)?pid=\d+(?:,\sip=[\d.]+)?)\)\s?                  # Ray
-    | \s{0,3}(?P<srun>\d{1,4}):\s(?=\[20)                                    # srun --label
-    """,
-    re.VERBOSE,
-)
-_GLUED = re.compile(rb"(?<=.)(?=\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)")
-_HEAD = re.compile(
-    rb"""
-    \[20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d                   # SGLang
-    | \[\d\d-\d\d\s\d\d:\d\d:\d\d                        # sglang multimodal_gen
-    | \[\d\d:\d\d:\d\d\b                                 # 0.3 and older
-    | \[(?:gpu=|DP|PP|ATTN_CP|MOE_DP|TP|EP)\d
-    | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[:\s]         # uvicorn, logging defaults, vLLM
-    | 20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d                # loguru, logging
-    | [IWEF]\d{4}\s\d\d:\d\d:\d\d                        # glog (Mooncake), torch
-    | \[[IWEF]\d{3,4}\s                                  # c10
-    | \[[A-Z][a-z]{2}\s[A-Z][a-z]{2}\s[\s\d]\d\s\d\d:    # dmesg -T
-    | \[\s*\d+\.\d{6}\]\s                                # dmesg
-    | usage:\s
-    | (?:Decode|Prefill)\sbatch[\[,.\s]                  # time stamps stripped
-    | \S+:\d+:\d+\s\[\d+\]\sNCCL\s                       # NCCL
-    """,
-    re.VERBOSE,
-)
-_DUMP = re.compile(rb".{0,190}?\bserver_args=(?:ServerArgs\(|\{)")
-_DUMP_END = re.compile(rb"[)}]\s{0,9}(?=\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)")
+_GLUED = re.compile(rb"(?<=.)(?=\[20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)")
+_DUMP_END = re.compile(rb"[)}]\s{0,9}(?=\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 """The dump is one line, and what follows it is somebody else's."""
 
-_LOG_START = re.compile(rb"\[20\d\d-|Traceback \(most recent|usage: |/\S+\.py:\d+: ")
+_BRACKETS = (b"{", b"[")
+"""What an export as JSON begins with; it says nothing about how the log's lines are indented."""
 
-_CHAIN = (b"During handling of the above exception", b"The above exception was the direct cause")
+_LOG_START = re.compile(rb"\[20\d\d-|Traceback \(most recent|usage: |/\S+\.py:\d+: ")
 
 
 class RecordReader:
@@ -125,19 +100,23 @@ class RecordReader:
         self._last: dict[str, int] = {}
         self._size = 0
         self._indent: bytes | None = None
+        self._bare = False
+        """No carrier indents or marks the lines so far."""
+        self._carriers = Carriers()
+        self._wraps = Wraps()
         self._whole: list[RawRecord] = []
 
     def feed(self, lines: Iterable[Numbered]) -> list[RawRecord]:
         """Give the records that these lines complete."""
         for number, line in lines:
-            if line[:3] == _STAMP and line.find(_STAMP, 3) < 0 and b"\r" not in line:
+            if line[:3] == _STAMP and line.find(_STAMP, 3) < 0 and _is_plain(line):
                 self._start("", number, line)  # most lines, by far
             elif line is ECHO:
                 self._start("", number, line)
             elif not line and self._is_still_blank(number):
                 continue
-            elif self._indent == b"" and line[:4] == b"    " and line.find(_STAMP) < 0 and b"\r" not in line:
-                self._add("", number, line)  # code and frames of a traceback: no carrier indents so far
+            elif self._bare and line[:4] == b"    " and line.find(_STAMP) < 0 and b"\r" not in line:
+                self._add("", number, line)  # code and frames of a traceback
             else:
                 self._feed_carried(number, line)
         return self._take_whole()
@@ -152,9 +131,10 @@ class RecordReader:
         return whole
 
     def _feed_carried(self, number: int, line: bytes) -> None:
-        """Take a line that a container, a quote or a paste may have changed."""
-        process, rest = strip_container(self._strip_indent(line))
-        for piece in split_pieces(rest):
+        """Take a line that a container, a quote, an export or a paste may have changed."""
+        process, parts = self._carriers.strip(number, self._strip_indent(line))
+        self._bare = self._indent == b"" and not self._carriers.used
+        for piece in (piece for part in parts for piece in split_pieces(part)):
             if len(piece) < len(line) and is_request_echo(piece):
                 self._start(process, number, ECHO)
                 break  # a prompt may quote a time, so nothing after it on this line can be told from it
@@ -164,7 +144,7 @@ class RecordReader:
         """Take off the indentation of a log that was pasted into an indented block; its first log line tells."""
         if self._indent is None and line.strip():
             bare = line.lstrip(b" \t")
-            if len(bare) == len(line) or _LOG_START.match(bare):
+            if (len(bare) == len(line) and bare not in _BRACKETS) or _LOG_START.match(bare):
                 self._indent = line[: len(line) - len(bare)]
         return line.removeprefix(self._indent or b"")
 
@@ -182,7 +162,8 @@ class RecordReader:
         lines = self._open.get(process)
         if lines is None and not piece.strip():
             return
-        follows = lines is not None and number - self._last[process] <= (1 if len(self._open) == 1 else 50)
+        alone = len(self._open) == 1 and not self._carriers.used
+        follows = lines is not None and number - self._last[process] <= (1 if alone else _MOST_BETWEEN)
         if lines is None or not follows or starts_record(piece, lines):
             self._start(process, number, piece)
             return
@@ -217,25 +198,12 @@ class RecordReader:
         if first is not ECHO:
             while len(lines) > 1 and not lines[-1][1].strip():
                 lines.pop()
-            self._whole.append(RawRecord(process, lines))
+            self._whole.append(RawRecord(process, self._wraps.join(lines)))
 
 
-def strip_container(line: bytes) -> tuple[str, bytes]:
-    """Split what docker, kubectl, journald, Ray, srun or a Markdown quote put before the line: (process, line)."""
-    if line[:1] == b">":
-        line = line[_QUOTE.match(line).end() :]  # type: ignore[union-attr]
-    process = ""
-    for _ in range(3):
-        if line[:1] == b"[" and not line.startswith((b"[pod/", b"[rank")):
-            break
-        found = _CONTAINER.match(line)
-        if found is None:
-            break
-        name = found[found.lastgroup or 0]
-        if found.lastgroup in ("compose", "pod", "ray", "srun", "torch"):
-            process = name.decode("utf-8", "replace").strip(" |")
-        line = line[found.end() :]
-    return process, line
+def _is_plain(line: bytes) -> bool:
+    """True when nothing in a line can be a progress bar or the doing of a web page or a word processor."""
+    return b"\r" not in line and b"&" not in line and line.isascii()
 
 
 def split_pieces(line: bytes) -> list[bytes]:
@@ -247,56 +215,21 @@ def split_pieces(line: bytes) -> list[bytes]:
 
 
 def _split_glued(part: bytes) -> list[bytes]:
-    if part.startswith(b"[20") and _DUMP.match(part):
+    if part.startswith(b"[20") and DUMP.match(part):
         # a dump may quote a time inside a value; only what follows its closing bracket is another record
         end = _DUMP_END.search(part)
         return [part[: end.start() + 1], *_GLUED.split(part[end.end() :])] if end else [part]
     return _GLUED.split(part)
 
 
-def starts_record(piece: bytes, lines: list[Numbered]) -> bool:
-    """True when a line begins a record of its own rather than continuing the open one."""
-    if piece[:1] != b" " and _HEAD.match(piece):
-        return True
-    if lines[0][1] is ECHO:
-        return False
-    if lines[-1][1].rstrip().endswith((b")", b"}")) and _DUMP.match(lines[0][1]):
-        return True
-    if b' HTTP/1.1" ' in lines[0][1] and piece[:1] not in (b" ", b"\t", b""):
-        return True  # an access line is one line
-    if piece[:1] == b" ":
-        return _is_warning_end(lines)
-    if piece.startswith(b"Traceback (most recent call last)"):
-        return not _expects_traceback(lines)
-    if piece.startswith((b"Killed", b"Process ", b"Fatal Python error:", b"terminate called")):
-        return True
-    return _is_warning(piece) or _is_warning_end(lines)
-
-
-def _expects_traceback(lines: list[Numbered]) -> bool:
-    """True when the last lines announce a traceback: a chain text, or a message that ends in a colon."""
-    for _, line in reversed(lines[-3:]):
-        if line.strip():
-            return line.startswith((*_CHAIN, b"[start of")) or line.rstrip().endswith((b":", b"occurred"))
-    return False
-
-
-def _is_warning(piece: bytes) -> bool:
-    """True for the first line of `warnings.warn` output: PATH:LINE: SomeWarning: text."""
-    at = piece.find(b"Warning: ", 0, 400)
-    return at > 0 and re.match(rb"\S+:\d+: \w*$", piece[:at]) is not None
-
-
-def _is_warning_end(lines: list[Numbered]) -> bool:
-    """True when the open record is a `warnings.warn` message whose indented source line has been read."""
-    return len(lines) > 1 and lines[-1][1].startswith(b"  ") and _is_warning(lines[0][1])
-
-
 _PARSE = re.compile(
     r"""
-    (?:\[(?P<time>20\d\d-\d\d-\d\d\s\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?P<tags>(?:\s[^\[\]\s]+(?:\[\d+\])?)*)\]\s?
+    (?:\[(?P<time>20\d\d[-/]\d\d[-/]\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)?
+        (?P<tags>(?:\s[^\[\]\s]+(?:\[\d+\])?)*)\]\s?
      | \[(?P<short>\d\d-\d\d\s\d\d:\d\d:\d\d|\d\d:\d\d:\d\d)(?P<tags2>(?:\s[^\]\s]+)*)\]\s?
-     | (?P<iso>20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d+)?)\S*\s?
+     | \[(?P<epoch>1\d{9})(?:\.\d{1,9})?(?P<tags4>(?:\s[^\]\s]+)*)\]\s?
+     | (?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s{1,4})?(?P<iso>20\d\d-\d\d-\d\d[\sT]\d\d:\d\d:\d\d(?:[.,]\d+)?)\S*\s?
+       (?:[-|]\s(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s{1,5}[-|]\s(?:[\w.:<>-]{1,100}\s-\s)?)?
      | \[gpu=(?P<gpu>\d{1,6})\]\s
      | \[(?P<tags3>(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,6}(?:\s[^\]\s]+)*)\]\s
     )?
@@ -312,20 +245,27 @@ def parse_record(raw: RawRecord, file: int) -> Record:
     first = raw.lines[0][1].decode("utf-8", "replace")
     found = _PARSE.match(first)
     groups = found.groupdict() if found else {}
-    time = groups.get("time") or groups.get("iso") or groups.get("short")
-    tags = next((groups[name] for name in ("tags", "tags2", "tags3") if groups.get(name)), "")
+    tags = next((groups[name] for name in ("tags", "tags2", "tags3", "tags4") if groups.get(name)), "")
     ranks = _TAG.findall(tags[:_LONGEST_TAGS])
     rank = " ".join(ranks) or (f"TP{groups['gpu']}" if groups.get("gpu") else "")
     message = first[found.end() :] if found else first
     rest = ((number, line.decode("utf-8", "replace")) for number, line in raw.lines[1:])
     lines = ((raw.lines[0][0], message), *rest)
-    return Record(file, lines, time.replace("T", " ") if time else None, rank, raw.process, find_kind(message, lines))
+    return Record(file, lines, _read_time(groups), rank, raw.process, find_kind(message, lines))
 
 
-_DUMP_TEXT = re.compile(_DUMP.pattern.decode())
+def _read_time(groups: dict[str, str | None]) -> str | None:
+    """Give a record's time as SGLang writes it; a day and month, or a time alone, stay what they are."""
+    if epoch := groups.get("epoch"):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
+    stamp = groups.get("time") or groups.get("iso") or groups.get("short")
+    return stamp.replace("T", " ").replace("/", "-") if stamp else None
+
+
+_DUMP_TEXT = re.compile(DUMP.pattern.decode())
 _ACCESS = re.compile(r'(?:INFO:\s+)?[\d.:a-fA-F\[\]]+:\d+ - "(?:GET|POST|PUT|DELETE|HEAD|OPTIONS|PATCH) ')
 _KERNEL = re.compile(
-    r"\[\s*\d+\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4}\]"
+    r"\[(?!1\d{9}\.)\s*\d+\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]+ \d{4}\]"
     r"|NVRM: |oom-kill:|Out of memory: Kill|Memory cgroup out of memory"
 )
 

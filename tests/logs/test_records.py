@@ -4,7 +4,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from doctor.logs.records import _MOST_OPEN, _MOST_PROCESSES, RecordReader, strip_container
+from doctor.logs.carriers import strip_container
+from doctor.logs.records import _MOST_OPEN, _MOST_PROCESSES, RecordReader
 from tests.helpers import FIXTURES
 from tests.logs.helpers import list_messages, read_record, read_records
 
