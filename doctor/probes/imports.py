@@ -32,7 +32,10 @@ def probe(context: Context) -> Iterator[Result]:
     """Judge each module's import."""
     answer = context.look("imports")
     modules = answer.data or {}
-    if find_version(context, "torch") is None and context.look("python").data is not None:
+    if context.look("python").data is None:
+        yield make_unknown(NAME, SUMMARY, context.look("python").reason)
+        return
+    if find_version(context, "torch") is None:
         yield make_void(NAME, "torch is not installed")
         return
     if not modules:
@@ -58,7 +61,7 @@ def is_installed(context: Context, module: str) -> bool:
     if module in (_FLASH, "architectures"):
         return False  # judged by check_flash and by a probe of its own
     names = _DISTRIBUTIONS.get(module, (module,))
-    return context.look("python").data is None or any(find_rows(context, name) for name in names)
+    return any(find_rows(context, name) for name in names)
 
 
 def describe_error(context: Context, module: str, error: str) -> Result:

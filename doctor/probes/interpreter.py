@@ -19,6 +19,8 @@ NEEDS = ("python",)
 INSIDE = True
 
 _PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
+# Requires-Python of the wheels from 0.5.2 to 0.5.21; 0.5.22 and 0.5.23 want 3.11.
+_SUPPORTED = ">=3.10"
 _CONTAINER = "use the image lmsysorg/sglang, or a newer distribution"
 
 
@@ -39,13 +41,15 @@ def probe(context: Context) -> Iterator[Result]:
 
 
 def check_version(context: Context, found: dict[str, Any]) -> Iterator[Result]:
-    """Yield a Python that the installed sglang does not support."""
+    """Yield a Python that the installed sglang does not support, or that none does."""
     rows = find_rows(context, "sglang")
-    wanted = str(rows[0].get("requires_python") or "") if rows else ""
+    wanted = str(rows[0].get("requires_python") or "") if rows else _SUPPORTED
     version = str(found["version"])
     if wanted and not satisfies(version, wanted):
+        name = f"sglang {rows[0]['version']}" if rows else "SGLang"
+        severe = make_error if rows or context.launch is not None else make_warning
         fixes = ("uv venv --python 3.12 && uv pip install sglang",)
-        yield make_error(NAME, f"Python {version}, but sglang {rows[0]['version']} needs {wanted}", (), fixes)
+        yield severe(NAME, f"Python {version}, but {name} needs {wanted}", (), fixes)
 
 
 def check_platform(context: Context, found: dict[str, Any]) -> Iterator[Result]:

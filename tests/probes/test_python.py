@@ -43,6 +43,12 @@ def test_python_older_than_sglang_wants(tmp_path):
     assert "3.10.4" in found.summary
 
 
+@pytest.mark.parametrize(("command", "severity"), [("", "warning"), (LAUNCH, "error")])
+def test_python_older_than_any_sglang_wants(tmp_path, command, severity):
+    (found,) = problems(interpreter, see_python(tmp_path, make_python(version="3.8.18"), command))
+    assert (found.summary, found.severity) == ("Python 3.8.18, but SGLang needs >=3.10", severity)
+
+
 @pytest.mark.parametrize(("libc", "good"), [("2.39", True), ("2.34", True), ("2.31", False)])
 def test_wheel_for_a_newer_glibc(tmp_path, libc, good):
     row = make_sglang("0.5.15", tags=["cp312-cp312-manylinux_2_34_x86_64"])
@@ -307,6 +313,12 @@ def test_kernel_package_without_libcuda_is_a_warning_where_no_gpu_is(tmp_path):
     assert [found.severity for found in problems(imports, see_python(tmp_path, STACK, observed=observed))] == [
         "warning"
     ]
+
+
+def test_imports_of_an_interpreter_that_does_not_work_are_its_own_fault(tmp_path):
+    observed = {"imports": Answer({"torch": {"error": "it ended with code 1"}}, "it ended with code 1")}
+    (found,) = run(imports, see_python(tmp_path, Answer(None, "SyntaxError: invalid syntax"), observed=observed))
+    assert (found.status, found.reason) == ("unknown", "SyntaxError: invalid syntax")
 
 
 def test_imports_that_time_out_are_unknown(tmp_path):
