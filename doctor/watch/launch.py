@@ -115,13 +115,15 @@ def find_address(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> Addr
     )
 
 
-def find_proxy(environment: Mapping[str, str], host: str) -> str:
-    """Name the variable whose proxy would get a request to `host`, as requests and urllib read them; "" for none."""
+def find_proxy(environment: Mapping[str, str], address: Address) -> str:
+    """Name the variable whose proxy would get a request to it, as requests and urllib read them; "" for none."""
     from doctor.probes.proxy import is_excepted
 
-    names = [name for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY") if environment.get(name)]
+    scheme = "https" if address.secure else "http"
+    wanted = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
+    names = [name for name in wanted if environment.get(name)]
     exceptions = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    return names[0] if names and not is_excepted(host, exceptions) else ""
+    return names[0] if names and not is_excepted(address.host, exceptions) else ""
 
 
 def check_executable(launch: Launch, environment: Mapping[str, str]) -> None:

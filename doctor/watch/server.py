@@ -144,8 +144,10 @@ class Server:
 
     def proxy(self) -> str:
         """Name the variable whose proxy gets the server's requests to itself."""
-        host = find_address(self._launch.arguments, self._known).host
-        return find_proxy({**self._environment, **self._launch.variables}, host)
+        if self._known.get("checkpoint_engine_wait_weights_before_ready"):
+            return ""  # the warm-up waits for weights that somebody sends
+        address = find_address(self._launch.arguments, self._known)
+        return find_proxy({**self._environment, **self._launch.variables}, address)
 
     def ask(self, kind: str) -> bool:
         """Send a probe."""

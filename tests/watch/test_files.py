@@ -23,7 +23,6 @@ from doctor.watch.model import Fault
 from doctor.watch.tree import read_stat
 from tests.watch.world import make_member
 
-
 # -- reading live
 OOM = b'[2026-04-24 06:29:19 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File "x.py", line 1, in f\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.00 GiB is free.\n'
 

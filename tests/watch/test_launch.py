@@ -4,7 +4,7 @@ import pytest
 
 from doctor.errors import DoctorError
 from doctor.launch.edits import Edit
-from doctor.watch.launch import check_executable, find_address, find_proxy, mend, read_launch
+from doctor.watch.launch import Address, check_executable, find_address, find_proxy, mend, read_launch
 
 
 def test_launch_keeps_variables_and_words():
@@ -63,6 +63,7 @@ def test_mend_of_nothing_is_none():
     ("environment", "name"),
     [
         ({}, ""),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "*"}, ""),
         ({"HTTP_PROXY": "http://proxy:3128"}, "HTTP_PROXY"),
         ({"all_proxy": "socks5://proxy:1080"}, "all_proxy"),
         ({"https_proxy": "http://proxy:3128"}, ""),
@@ -71,7 +72,12 @@ def test_mend_of_nothing_is_none():
     ],
 )
 def test_proxy_of_requests_to_itself(environment, name):
-    assert find_proxy(environment, "127.0.0.1") == name
+    assert find_proxy(environment, Address("127.0.0.1", 30000)) == name
+
+
+def test_proxy_of_requests_to_itself_over_tls():
+    environment = {"http_proxy": "http://one:3128", "HTTPS_PROXY": "http://two:3128"}
+    assert find_proxy(environment, Address("127.0.0.1", 30000, secure=True)) == "HTTPS_PROXY"
 
 
 def test_address_of_the_dump_wins():

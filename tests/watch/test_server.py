@@ -65,3 +65,14 @@ def test_room_for_an_offload_is_what_is_left_when_loading_begins(server):
     server.available = 3.0
     server._on_event(PhaseMark(RECORD, "load", "begin"))  # a second rank, later
     assert server._room == 6 * GIB
+
+
+def test_proxy_in_the_way_is_named(server):
+    server._environment = {"HTTP_PROXY": "http://proxy:3128"}
+    assert server.proxy() == "HTTP_PROXY"
+
+
+def test_proxy_is_no_matter_while_weights_are_waited_for(server):
+    server._environment = {"HTTP_PROXY": "http://proxy:3128"}
+    server._on_event(ServerArgs(RECORD, {"checkpoint_engine_wait_weights_before_ready": True}, truncated=False))
+    assert server.proxy() == ""
