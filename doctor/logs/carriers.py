@@ -65,14 +65,15 @@ class Carriers:
             line = _strip_breaks(line)
         if b"&" in line:
             line = unescape_entities(line)
-        bare = line.lstrip()
+        bare = line.lstrip() if line[:1] in (b" ", b"\t") else line
         if bare[:1] in _OF_JSON and (text := self._read_field(bare)) is not None:
             source = _SOURCE.search(bare)
             return source[1].decode() if source else "", _split(text) if text else []
         outer, line = strip_container(line)
         inner, line = self._prefixes.strip(number, line)
-        process = " ".join(name for name in (outer, inner) if name)
-        return process, _split(unescape(line)) if _is_escaped(line) else _split(line)
+        if b"\\n" in line and _is_escaped(line):
+            line = unescape(line)
+        return f"{outer} {inner}" if outer and inner else outer or inner, _split(line) if b"\n" in line else [line]
 
     def _read_field(self, line: bytes) -> bytes | None:
         """Read the text of a JSON record, empty for a line of its other fields; None for what is no such record."""
@@ -101,7 +102,7 @@ def _strip_breaks(line: bytes) -> bytes:
 
 
 def _split(text: bytes) -> list[bytes]:
-    return text.rstrip(b"\n").split(b"\n") if b"\n" in text else [text]
+    return text.rstrip(b"\n").split(b"\n")
 
 
 def _find_quote(line: bytes, at: int) -> int:

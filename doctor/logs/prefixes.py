@@ -14,6 +14,7 @@ _START = re.compile(
     rb"|(?P<usage>usage: [^\[]{1,80}\[-h\])|  File \""
 )
 """What a log line starts with for certain; after words, a traceback's first line is `Scheduler hit an exception: …`."""
+_FRAME = b'  File "'
 
 _LONGEST = 200
 """Bytes of a prefix; a CSV export with a host, a service and a container name has 120."""
@@ -85,6 +86,10 @@ def find_prefix(line: bytes) -> tuple[bytes, bool]:
 
     Empty when nothing does, or when it may belong to the text.
     """
+    if line[:2] == b"  " and line.startswith(_FRAME):
+        return b"", False
+    if not (b"[20" in line or _FRAME in line or b"Traceback (most" in line or b"usage: " in line):
+        return b"", False  # quicker than the pattern
     found = _START.search(line, 0, _LONGEST + 40)
     prefix = line[: found.start()] if found else b""
     bare = prefix.strip()

@@ -109,7 +109,13 @@ class RecordReader:
     def feed(self, lines: Iterable[Numbered]) -> list[RawRecord]:
         """Give the records that these lines complete."""
         for number, line in lines:
-            if line[:3] == _STAMP and line.find(_STAMP, 3) < 0 and _is_plain(line):
+            if (
+                line[:3] == _STAMP
+                and line.isascii()
+                and line.find(_STAMP, 3) < 0
+                and b"&" not in line
+                and b"\r" not in line
+            ):
                 self._start("", number, line)  # most lines, by far
             elif line is ECHO:
                 self._start("", number, line)
@@ -198,12 +204,11 @@ class RecordReader:
         if first is not ECHO:
             while len(lines) > 1 and not lines[-1][1].strip():
                 lines.pop()
-            self._whole.append(RawRecord(process, self._wraps.join(lines)))
-
-
-def _is_plain(line: bytes) -> bool:
-    """True when nothing in a line can be a progress bar or the doing of a web page or a word processor."""
-    return b"\r" not in line and b"&" not in line and line.isascii()
+            if len(lines) > 1:
+                lines = self._wraps.join(lines)
+            elif len(first) > self._wraps.longest:
+                self._wraps.widen(first)
+            self._whole.append(RawRecord(process, lines))
 
 
 def split_pieces(line: bytes) -> list[bytes]:

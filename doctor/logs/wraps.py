@@ -24,23 +24,23 @@ class Wraps:
     """The width at which one file's lines were broken; 0 as long as nothing shows it, or when a longer line came."""
 
     def __init__(self) -> None:
+        self.longest = 0
+        """Columns of the longest line so far."""
         self._width = 0
-        self._longest = 0
+
+    def widen(self, line: bytes) -> None:
+        """Take a line that may be longer than all others: a width that it exceeds is none."""
+        columns = _count_columns(line)
+        if columns > self.longest:
+            self.longest, self._width = columns, 0
 
     def join(self, lines: list[Numbered]) -> list[Numbered]:
         """Give a record's lines as they were written, each under the number of its first part."""
-        longest = max(_count_columns(line) for _, line in lines)
-        if longest > self._longest:
-            self._longest, self._width = longest, 0
-        if len(lines) == 1:
-            return lines
-        if (
-            not self._width
-            and longest == self._longest
-            and _NARROWEST <= longest <= _WIDEST
-            and _shows_width(lines, longest)
-        ):
-            self._width = longest
+        for _, line in lines:
+            if len(line) > self.longest:
+                self.widen(line)
+        if not self._width and _NARROWEST <= self.longest <= _WIDEST and _shows_width(lines, self.longest):
+            self._width = self.longest
         return _join(lines, self._width) if self._width else lines
 
 
