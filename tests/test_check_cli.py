@@ -196,6 +196,19 @@ def test_home_that_is_not_writable():
     assert find(data, "caches")[0]["severity"] == "error"
 
 
+def test_container_does_not_get_the_shell_s_variables():
+    docker = ("docker", "run", "--gpus", "all", "-e", "PYTORCH_ALLOC_CONF=nonsense", "image")
+    server = ("python3", "-m", "sglang.launch_server", "--model-path", "m")
+    env = {"CUDA_VISIBLE_DEVICES": "0,0", "PYTORCH_CUDA_ALLOC_CONF": "worse"}
+    arguments = ("--only", "visible-devices,allocator", "--format", "json", "--")
+    inside = read(check(*arguments, *docker, *server, env=env))
+    assert not [row for row in find(inside, "visible-devices") if row["status"] == "problem"]
+    (found,) = find(inside, "allocator")
+    assert "nonsense" in found["summary"] + " ".join(found["evidence"])
+    outside = find(read(check(*arguments, *server, env=env)), "visible-devices")
+    assert any("names 0 twice" in row["summary"] for row in outside)
+
+
 def test_limit_on_address_space_that_forbids_threads():
     """No thread can have a stack of its own any more; children still can."""
     command = f"ulimit -s 600000; ulimit -v 900000; exec {sys.executable} -m doctor check --format json"

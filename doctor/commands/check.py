@@ -15,7 +15,7 @@ from doctor.launch.model import Command
 from doctor.probes.base.children import start_clock
 from doctor.probes.base.context import Answer, Context, Interpreter
 from doctor.probes.base.edits import correct_command
-from doctor.probes.base.interpreter import find_interpreter
+from doctor.probes.base.interpreter import find_interpreter, is_in_container
 from doctor.probes.base.launch import find_snapshot, list_model_places, make_launch, overlay, read_command
 from doctor.probes.base.observe import OBSERVERS
 from doctor.probes.base.result import Result
@@ -90,7 +90,7 @@ def examine(options: argparse.Namespace) -> CheckReport:
     """Observe, judge, and put the report together."""
     begin = time.monotonic()
     command = read_command(options.launch, options.model)
-    environment = overlay(os.environ, command)
+    environment = overlay(list_inherited(command), command)
     search = run_in_time(lambda: find_interpreter(options.python, command, environment), _SEARCH_SECONDS)
     python = search or Interpreter(None, "looking for it does not end (a dead file system in --python or PATH?)")
     launch = make_launch(command, None, environment) if command else None
@@ -105,6 +105,16 @@ def examine(options: argparse.Namespace) -> CheckReport:
         time.sleep(0.2)
         raise
     return make_report(chosen, results, context, time.monotonic() - begin)
+
+
+def list_inherited(command: Command | None) -> Mapping[str, str]:
+    """Return what of this environment a launch would find: all of it, but nothing in a container.
+
+    PATH stays, for the programs that are looked for outside.
+    """
+    if command is None or not is_in_container(command):
+        return os.environ
+    return {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
 
 
 def observe(options: argparse.Namespace, context: Context) -> tuple[list[Probe], dict[str, Answer]]:

@@ -8,7 +8,7 @@ from doctor.launch.container import find_image
 from doctor.launch.edits import Edit
 from doctor.probes.base.context import Context
 from doctor.probes.base.devices import list_devices
-from doctor.probes.base.interpreter import which
+from doctor.probes.base.interpreter import is_yaml, which
 from doctor.probes.base.result import Result, make_error, make_ok, make_void, make_warning
 
 NAME = "container"
@@ -42,11 +42,11 @@ def probe(context: Context) -> Iterator[Result]:
 
 
 def list_options(context: Context) -> list[str]:
-    """Return the words of `docker run` before the image; none for YAML and for `docker exec`."""
+    """Return the words of `docker run` before the image; none for YAML, `docker exec` and `docker compose run`."""
     command = context.launch.command if context.launch else None
     image = find_image(command.wrapper, 0) if command else None
     values = [word.value for word in command.wrapper[:image]] if command and image is not None else []
-    return values if "run" in values else []
+    return values if "run" in values and "compose" not in values else []
 
 
 def has_option(options: Sequence[str], *names: str) -> bool:
@@ -65,9 +65,9 @@ def is_on_host_network(context: Context, options: Sequence[str]) -> bool:
 
 def check_reach(context: Context, options: Sequence[str]) -> Iterator[Result]:
     """Yield a server that listens on the container's own loopback, where no -p leads."""
-    is_exec = context.launch is not None and not options and context.launch.command.layout.style == "shell"
+    is_told = bool(options) or (context.launch is not None and is_yaml(context.launch.command))
     host = context.value("host", "127.0.0.1")
-    if host in _LOOPBACK and not is_exec and not is_on_host_network(context, options):
+    if host in _LOOPBACK and is_told and not is_on_host_network(context, options):
         summary = f"the server listens on {host} of the container: nobody outside reaches it, with -p or without"
         edits = (Edit("flag", "--host", None, "0.0.0.0"),)  # noqa: S104 - the container's own addresses
         yield make_warning(NAME, summary, (), ("--host 0.0.0.0",), edits)

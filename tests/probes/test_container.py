@@ -86,9 +86,16 @@ def test_toolkit_that_is_missing_where_a_gpu_is(tmp_path):
     assert problems(container, see(tmp_path, command, "docker", gpus=Answer(None, "no library"))) == []
 
 
-def test_command_in_a_container_that_runs_already_has_no_options(tmp_path):
-    command = "docker exec -it box python3 -m sglang.launch_server --model-path /m --tp 2"
+@pytest.mark.parametrize("start", ["docker exec -it box", "docker compose run --rm sglang"])
+def test_command_whose_container_is_described_elsewhere_has_no_options(tmp_path, start):
+    command = f"{start} python3 -m sglang.launch_server --model-path /m --tp 2"
     assert statuses(container, see(tmp_path, command)) == ["ok"]
+
+
+@pytest.mark.parametrize(("line", "count"), [("ipc: host", 1), ("network_mode: host", 0)])
+def test_compose_file_with_its_command_as_one_text(tmp_path, line, count):
+    text = f"services:\n  s:\n    {line}\n    command: python3 -m sglang.launch_server --model-path /m --tp 2\n"
+    assert len(problems(container, see(tmp_path, text))) == count
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,12 @@ def take_given(given: str, environment: Mapping[str, str]) -> Interpreter:
 def is_in_container(command: Command) -> bool:
     """Tell whether the launch starts a container, in which everything may be different."""
     names = {os.path.basename(word.value) for word in command.wrapper}
-    return bool(names & _CONTAINERS) or command.layout.style != "shell"
+    return bool(names & _CONTAINERS) or is_yaml(command)
+
+
+def is_yaml(command: Command) -> bool:
+    """Tell a command that stands in the YAML of a pod or a compose file, as a list or as one text."""
+    return command.layout.style != "shell" or any(quote.startswith("y") for quote in command.layout.quotes)
 
 
 def find_in_command(command: Command, environment: Mapping[str, str]) -> Interpreter | None:
