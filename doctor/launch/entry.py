@@ -69,9 +69,9 @@ def find_interpreter(values: Sequence[str], at: int) -> int:
 
 def find_other_program(words: Sequence[Word]) -> str:
     """Return the other server that is started, or the module of SGLang that is no server; "" without one."""
-    first = name_program(words[0].value)
-    if first in _OTHER_SERVERS:
-        return first
+    first, *others = (name_program(word.value) for word in words[:2])
+    if first in _OTHER_SERVERS or (first == "sglang" and others and not has_entry(words)):
+        return " ".join([first, *others]) if first == "sglang" else first
     names = (name.value for option, name in pairwise(words) if option.value == "-m")
     return next((name for name in names if _OTHER_MODULE.fullmatch(name) and not _MODULE.fullmatch(name)), "")
 

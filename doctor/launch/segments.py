@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from doctor.errors import DoctorError
-from doctor.launch.entry import find_entry, find_other_program, has_entry, has_inner
+from doctor.launch.entry import find_entry, find_other_program, has_entry, has_inner, name_program
 from doctor.launch.model import Word
 from doctor.launch.prefix import read_prefix
 from doctor.launch.shell_text import Token, scan_tokens
@@ -16,6 +16,11 @@ _KEY = re.compile(r"(?:ExecStart|command)=[-+!@:]{0,3}|(?:CMD|ENTRYPOINT)$")
 _PYTHON_CALL = re.compile(r"\b(?:Engine|ServerArgs|prepare_server_args)\(")
 # What may stand in front of a simple command in a shell.
 _KEYWORDS = frozenset({"do", "then", "else", "if", "while", "until", "{", "!"})
+# Programs with long options that prepare a launch or look at it.
+_HELPERS = frozenset(
+    {"pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "hf", "huggingface-cli"}
+    | {"modelscope", "nvidia-smi", "ls", "ps", "cd", "cp", "mkdir", "rm", "sbatch", "scancel", "kill", "pkill"}
+)
 # The first word of an unknown program; code and data of other languages begin otherwise.
 _PROGRAM = re.compile(r"[\w./~${}+:\\-]*[\w}]", re.ASCII)
 Segment = tuple[Word, ...]
@@ -101,4 +106,5 @@ def has_flags(words: Sequence[Word]) -> bool:
         return False
     prefix = read_prefix(words)
     first = words[min(prefix.length, len(words) - 1)].value
-    return first.startswith("-") or _PROGRAM.fullmatch(first) is not None
+    is_program = _PROGRAM.fullmatch(first) is not None and name_program(first) not in _HELPERS
+    return first.startswith("-") or is_program

@@ -255,6 +255,9 @@ def test_check_command_leaves_values_of_a_template_alone(value):
         ("python3 -m sglang.bench_serving --backend sglang", "bench_serving does not start"),
         ("vllm serve m --tensor-parallel-size 2", "vllm does not start an SGLang server"),
         ("python -m vllm.entrypoints.openai.api_server --model m", "api_server does not start"),
+        ("sglang generate --model-path m --prompt x", "sglang generate does not start"),
+        ("pip install --upgrade sglang", "no SGLang launch command"),
+        ("hf download m --local-dir x", "no SGLang launch command"),
         ('pkill -f "python3 -m sglang.launch_server"', "no SGLang launch command"),
         ('echo "python3 -m sglang.launch_server --model-path m"', "no SGLang launch command"),
         ('import sglang as sgl\nllm = sgl.Engine(model_path="m", tp_size=2)', r"Python call: Engine\(\.\.\.\)"),
@@ -276,6 +279,11 @@ def test_parse_command_reads_the_launch_behind_the_end_of_another():
         "--tp",
         "2",
     ]
+
+
+def test_parse_command_reads_an_unknown_program_behind_a_download():
+    command = parse_command("hf download m --local-dir x\n./serve.sh --context 8 -- --tp 2")
+    assert [word.value for word in command.wrapper] == ["./serve.sh", "--context", "8", "--"]
 
 
 def test_parse_command_reads_the_server_beside_a_router():
