@@ -28,22 +28,16 @@ class Machine:
         self._clock = clock
         self._listener = listener
         self._state = STARTING
-        self._since = clock()
 
     @property
     def state(self) -> str:
         """The state now."""
         return self._state
 
-    @property
-    def since(self) -> float:
-        """When it began."""
-        return self._since
-
     def move(self, after: str, reason: str) -> None:
         """Take an arrow of the table. Raises ForbiddenChangeError for any other."""
         if after not in ALLOWED[self._state]:
             raise ForbiddenChangeError(f"{self._state} -> {after} ({reason})")
         change = Change(self._state, after, reason, self._clock())
-        self._state, self._since = after, change.time
+        self._state = after
         self._listener(change)

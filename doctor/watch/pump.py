@@ -25,7 +25,6 @@ class Pump(threading.Thread):
         self._source = source
         self._sinks = sinks
         self._stopping = threading.Event()
-        self.bytes = 0
 
     def run(self) -> None:
         """Pump."""
@@ -39,7 +38,6 @@ class Pump(threading.Thread):
                     return
                 for sink in self._sinks:
                     sink(chunk)
-                self.bytes += len(chunk)
             if last_turn:
                 return
 

@@ -116,11 +116,6 @@ class Tree:
         self._strangers: set[int] = set()
         self._refreshed = time.monotonic()
 
-    @property
-    def sessions(self) -> frozenset[int]:
-        """Sessions that belong to the server alone."""
-        return frozenset(self._sessions)
-
     def scan(self) -> tuple[Member, ...]:
         """Give the processes there are now, zombies too, in order of id."""
         now = time.monotonic()

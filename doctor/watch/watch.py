@@ -68,6 +68,8 @@ def watch(launch: Launch, settings: Settings, options: argparse.Namespace) -> in
         guardian.dismiss()
         if log:
             log.close()
+            if log.lost:
+                screen.say(f"{log.lost / 2**20:.1f} MiB of output are missing in {options.log_dir}")
     code = find_exit_code(state, run)
     journal.write("end", state=state, code=code, skipped=server.live.skipped)
     journal.close()

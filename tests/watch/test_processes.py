@@ -78,6 +78,7 @@ def test_run_goes_on_when_the_log_disk_is_full(doctor, tmp_path):
     assert doctor.start("sh", "-c", "seq 1 1000", options=("--log-dir", str(folder))).end() == 0
     assert doctor.out.read_text().endswith("1000\n")
     assert "No space left" in doctor.said
+    assert f"MiB of output are missing in {folder}" in doctor.said
 
 
 @scene
