@@ -47,6 +47,8 @@ def name_program(value: str) -> str:
 def find_entry(words: Sequence[Word]) -> tuple[int, int] | None:
     """Return where the entry point begins and ends among the words."""
     values = [word.value for word in words]
+    if values and name_program(values[0]) in _TALKING:
+        return None
     for at, value in enumerate(values):
         follower = values[at + 1] if at + 1 < len(values) else ""
         if follower in {"serve", "launch_server"} and name_program(value).removesuffix(".exe") == "sglang":

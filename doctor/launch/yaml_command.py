@@ -52,9 +52,14 @@ def find_lists(text: str) -> list[int]:
         return [docker[key] for key in ("ENTRYPOINT", "CMD") if key in docker]
     plain = _LIST.match(text)
     entry = _QUOTED_ENTRY.search(text)
-    start = plain.end() if plain else text.rfind("[", 0, entry.start()) if entry else -1
+    start = plain.end() if plain else find_bracket(text, entry.start()) if entry else -1
     args = _ARGS.search(text)
     return list(dict.fromkeys([start, *([args.end()] if args else [])])) if start >= 0 else []
+
+
+def find_bracket(text: str, inside: int) -> int:
+    """Return where the innermost list around an offset begins, -1 without one."""
+    return text.rfind("[", text.rfind("]", 0, inside) + 1, inside)
 
 
 def read_lists(text: str, starts: Sequence[int]) -> Command:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -199,6 +199,7 @@ WORDS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(words=st.lists(WORDS), gaps=st.sampled_from([" ", "  ", " \\\n  ", "\t"]))
 def test_parse_then_render_is_the_identity(words, gaps):
     text = "A=1 python3 -m sglang.launch_server --model m " + gaps.join(words)
@@ -211,6 +212,7 @@ def test_parse_then_render_is_the_identity(words, gaps):
     assert command.notes or command.text == text
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=80))
 def test_parse_command_never_fails_otherwise(text):
     for candidate in (text, "sglang serve " + text, "--x\n" + text, "services:\n a:\n  command: " + text):

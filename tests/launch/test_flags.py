@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.launch.flags import (
@@ -122,6 +122,7 @@ PARSERS = {version: build_parser(TABLES[version]) for version in ("0.4.6.post5",
 OPTIONS = sorted(NEWEST.options)
 
 
+@settings(deadline=None)
 @given(
     version=st.sampled_from(sorted(PARSERS)),
     option=st.sampled_from(OPTIONS),

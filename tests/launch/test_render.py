@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.launch.command import parse_command
@@ -228,6 +228,7 @@ TEMPLATES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(text=TEMPLATES, value=VALUES)
 def test_apply_edits_gives_the_program_the_value_whatever_it_contains(text, value):
     result = edited(text, flag("--served-model-name", value))
@@ -235,6 +236,7 @@ def test_apply_edits_gives_the_program_the_value_whatever_it_contains(text, valu
     assert [word.value for word in uses[-1].values] == [value]
 
 
+@settings(deadline=None)
 @given(text=TEMPLATES, value=VALUES)
 def test_apply_edits_sets_a_variable_to_any_value(text, value):
     result = edited(text, env("NAME", value))

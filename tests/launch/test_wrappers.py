@@ -123,6 +123,11 @@ def test_parse_command_reads_lists_of_words(text, expected):
     assert apply_edits(parse_command(text), (), None) == text
 
 
+def test_parse_command_takes_no_test_of_a_shell_for_a_list():
+    text = f'if [ "$1" == "--x" ]; then pkill -f "sglang.launch_server"; fi\n{RUN}'
+    assert arguments(text) == ["--model-path", "m", "--tp", "2"]
+
+
 def test_check_command_leaves_expressions_of_a_program_alone():
     text = 'cmd = ["python", "-m", "sglang.launch_server", "--model-path", model, "--tp", str(size)]'
     assert check_command(parse_command(text), NEWEST) == ()

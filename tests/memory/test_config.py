@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -27,6 +27,7 @@ def test_get_int_of_a_whole_float_counts():
     assert cfg.get_int({"hidden_size": 4096.0}, "hidden_size") == 4096
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=4), st.text(max_size=8))
 def test_getters_accept_any_json(data, name):
     assert cfg.get_float(data, name, 1.5) >= 0

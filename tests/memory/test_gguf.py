@@ -2,7 +2,7 @@ import contextlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -119,6 +119,7 @@ def test_read_gguf_with_an_endless_array_is_an_error(tmp_path):
         read_gguf(path)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_read_gguf_of_any_bytes_returns_or_raises_doctor_error(tmp_path_factory, raw):
     path = tmp_path_factory.getbasetemp() / "any.gguf"

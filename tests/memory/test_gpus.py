@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -46,6 +46,7 @@ def test_find_gpu_of_an_unknown_name_suggests_others(name):
     assert error.value.hint
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_find_gpu_of_any_text_returns_or_raises_doctor_error(name):
     try:

@@ -3,7 +3,7 @@ import json
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -91,6 +91,7 @@ def test_read_header_of_no_safetensors_file_is_an_error(tmp_path, raw):
         headers.read_header(path)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_read_header_of_any_bytes_returns_or_raises_doctor_error(tmp_path_factory, raw):
     path = tmp_path_factory.getbasetemp() / "any.safetensors"

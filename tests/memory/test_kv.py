@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory import kv
@@ -116,6 +116,7 @@ def test_count_context_is_limited_by_the_states():
     assert kv.count_context(pool, cell, 10) == 3
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1 << 40), st.sampled_from([LLAMA, V3, GPT_OSS, QWEN_NEXT]), st.integers(1, 1 << 20))
 def test_size_pool_never_exceeds_its_budget(budget, data, context):
     pool = size(budget, data, context)

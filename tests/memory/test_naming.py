@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory.naming import NO_LAYER, classify
@@ -49,6 +49,7 @@ def test_classify_of_published_names(name, where):
     assert classify(name) == where
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_classify_of_any_name_is_total(name):
     layer, part = classify(name)

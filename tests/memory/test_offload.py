@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory import offload as off
@@ -31,6 +31,7 @@ def test_round_pinned_above_the_threshold_is_exact():
     assert off.round_pinned(12 * MIB, 16 * MIB) == 16 * MIB
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1 << 45), st.integers(0, 1 << 45))
 def test_round_pinned_never_shrinks_and_less_than_doubles(size, threshold):
     for pinned in (off.round_pinned(size), off.round_pinned(size, threshold)):
@@ -147,6 +148,7 @@ def test_find_prefetch_conflict_of_more_steps_than_layers():
     assert "IndexError" in off.find_prefetch_conflict(move("ds12", **arguments), arguments)[0]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 60))
 def test_groups_move_the_layers_the_rule_names(group, number):
     found = move("ds12", offload_group_size=group, offload_num_in_group=number)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory import config as cfg
@@ -58,6 +58,7 @@ def test_split_stages_gives_the_last_ones_more(layers, pp, sizes):
     assert [len(stage) for stage in parallel.split_stages(layers, pp)] == sizes
 
 
+@settings(deadline=None)
 @given(st.integers(0, 300), st.integers(1, 40))
 def test_split_stages_covers_every_layer_once(layers, pp):
     stages = parallel.split_stages(layers, pp)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory.gpus import Machine
@@ -81,6 +81,7 @@ def test_render_plan_cleans_names_from_the_model(tmp_path):
     assert text.isascii()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1 << 45), min_size=1, max_size=9), st.integers(38, 158))
 def test_divide_cells_fills_the_bar_and_hides_nothing(sizes, cells):
     counts = divide_cells(sizes, cells)

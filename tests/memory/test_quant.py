@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.memory import config as cfg
@@ -131,6 +131,7 @@ def test_measure(scheme, weights, scales):
     assert quant.measure(scheme, 256, 512) == (weights, scales)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(quant.ONLINE)), st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 9))
 def test_measure_is_linear_in_copies(name, rows, columns, copies):
     one = quant.measure(quant.ONLINE[name], rows, columns)

@@ -1,7 +1,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import DoctorError
@@ -29,6 +29,7 @@ def test_parse_size_of_nonsense_is_an_error(text):
         units.parse_size(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_parse_size_of_any_text_returns_or_raises_doctor_error(text):
     with contextlib.suppress(DoctorError):
@@ -57,6 +58,7 @@ def test_format_count(count, text):
     assert units.format_count(count) == text
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1 << 40), st.integers(1, 1 << 20))
 def test_round_up_is_the_next_multiple(number, step):
     rounded = units.round_up(number, step)
