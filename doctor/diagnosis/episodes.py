@@ -4,28 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
+from doctor.diagnosis.facts import seconds_of
 from doctor.diagnosis.findings import Episode, Position
 from doctor.logs.events.types import Event, PhaseMark, ProcessExit, ServerArgs
 
 _END: Position = (1 << 30, 0)
+_SKEW = 10.0
+"""Seconds that the clocks of two nodes, or the starts of two replicas, may lie apart."""
+
+
+class _Start(NamedTuple):
+    """What tells a new start from another node's or worker's dump: a server starts over on its own port.
+
+    `begun`: its process came past its arguments; `ended`: it said so; `first` and `latest`: when it wrote, in seconds.
+    """
+
+    port: object
+    process: str
+    begun: bool = False
+    ended: bool = False
+    first: float | None = None
+    latest: float | None = None
 
 
 def split_episodes(events: Sequence[Event]) -> list[Episode]:
-    """Cut before every `server_args=` dump that follows the end of an earlier start in the same file."""
-    cuts: list[Position] = []
-    ended: dict[int, bool] = {}
-    started: dict[int, bool] = {}
+    """Cut before every `server_args=` dump that begins another start in the same file.
+
+    It does when the earlier start ended. For servers of one node it also does when the same one (by its port) had begun
+    and was killed without a word, and when the log of another one follows: its time lies before that of the lines
+    above, or the process above writes nothing any more.
+    """
+    cuts: list[tuple[Position, bool]] = []
+    starts: dict[int, _Start] = {}
+    last = {(event.record.file, event.record.process): event.record.line for event in events}
     for event in events:
-        file = event.record.file
+        file, line, start = event.record.file, event.record.line, starts.get(event.record.file)
         if isinstance(event, ServerArgs):
-            if started.get(file) and ended.get(file):
-                cuts.append((file, event.record.line))
-            started[file], ended[file] = True, False
-        elif isinstance(event, ProcessExit) or (isinstance(event, PhaseMark) and event.phase == "shutdown"):
-            ended[file] = True
-    edges = [(0, 0), *cuts, _END]
-    return [Episode(begin, end) for begin, end in pairwise(edges)]
+            if start:
+                other = start.process != event.record.process and last[file, start.process] < line
+                if start.ended or (_is_alone(event) and _is_another(event, start, other=other)):
+                    cuts.append(((file, line), (other and not start.ended) or _ran_meanwhile(event, start)))
+            time = seconds_of(event.record.time)
+            starts[file] = _Start(event.values.get("port"), event.record.process, first=time, latest=time)
+        elif start:
+            starts[file] = _follow(start, event)
+    edges = [((0, 0), False), *cuts, (_END, False)]
+    return [Episode(begin, end, beside=beside) for (begin, beside), (end, _) in pairwise(edges)]
+
+
+def _follow(start: _Start, event: Event) -> _Start:
+    stops = isinstance(event, ProcessExit) or (isinstance(event, PhaseMark) and event.phase == "shutdown")
+    begins = isinstance(event, PhaseMark) and event.phase != "args" and event.record.process == start.process
+    latest = max((time for time in (start.latest, seconds_of(event.record.time)) if time is not None), default=None)
+    return start._replace(ended=start.ended or stops, begun=start.begun or begins, latest=latest)
+
+
+def _is_another(dump: ServerArgs, start: _Start, *, other: bool) -> bool:
+    """True when a dump begins another start; `other`: it is of a process that took the place of the earlier one."""
+    same = dump.record.process == start.process and dump.values.get("port") == start.port
+    return _goes_back(seconds_of(dump.record.time), start.latest) or (start.begun and (same or other))
+
+
+def _ran_meanwhile(dump: ServerArgs, start: _Start) -> bool:
+    time = seconds_of(dump.record.time)
+    return _goes_back(time, start.latest) and not _goes_back(time, start.first)
+
+
+def _is_alone(dump: ServerArgs) -> bool:
+    """True for a server of one node; the nodes of a larger one print a dump each and fail together."""
+    return bool(dump.values.get("nnodes", 1) == 1)
+
+
+def _goes_back(time: float | None, before: float | None) -> bool:
+    return time is not None and before is not None and time < before - _SKEW
 
 
 def became_ready(events: Sequence[Event], episode: Episode) -> Position | None:

@@ -43,14 +43,22 @@ class Question(NamedTuple):
 def diagnose(rules: Sequence[Rule], observations: Observations, question: Question = Question()) -> Report:  # noqa: B008 - frozen
     """Give the report on what was observed. Raises DoctorError when the given command cannot be read.
 
-    The last start in the log is diagnosed, or the last one that says anything; earlier failures are named as context.
+    The last start in the log is diagnosed, or the last one that says anything; of servers that ran beside each other,
+    one that failed. Earlier failures are named as context.
     """
     episodes = split_episodes(observations.events)[-_EPISODES:]
     reports = [_diagnose_episode(rules, observations, question, episode) for episode in episodes]
-    telling = [number for number, report in enumerate(reports) if report.root or report.verdict == "healthy"]
-    chosen = telling[-1] if telling else len(reports) - 1
+    chosen = _choose(episodes, reports)
     earlier = [report.root for report in reports[:chosen] if report.root]
     return reports[chosen]._replace(diagnoses=(*reports[chosen].diagnoses, *_name_earlier(earlier)))
+
+
+def _choose(episodes: Sequence[Episode], reports: Sequence[Report]) -> int:
+    telling = [number for number, report in enumerate(reports) if report.root or report.verdict == "healthy"]
+    last = number = telling[-1] if telling else len(reports) - 1
+    while reports[number].root is None and number > 0 and episodes[number].beside:
+        number -= 1
+    return number if reports[number].root else last
 
 
 def _name_earlier(roots: Sequence[Diagnosis]) -> Iterator[Diagnosis]:

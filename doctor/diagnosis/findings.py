@@ -36,10 +36,14 @@ class Finding(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """A stretch of the log from one start of the server to the next; positions are (file, line)."""
+    """A stretch of the log from one start of the server to the next; positions are (file, line).
+
+    `beside`: it is the log of another server that ran at the time of the stretch before it, not a later start.
+    """
 
     begin: Position
     end: Position
+    beside: bool = False
 
     def holds_record(self, record: Record) -> bool:
         """True when the record was written in this episode."""

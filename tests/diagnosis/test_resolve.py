@@ -199,6 +199,24 @@ def test_two_dumps_without_an_end_between_are_one_start() -> None:
     assert find(ALL, write(START, "engine burns", START, "engine stalls"))[:2] == ["root AAA001", "consequence BBB001"]
 
 
+BEGUN = "Init torch distributed begin."
+
+
+@pytest.mark.parametrize(
+    "second",
+    [START.replace("tp_size=1", "port=30001"), START.replace("tp_size=1", "nnodes=2"), "TP1: x", "server_args=y"],
+    ids=["another port", "another node", "no dump", "no fields"],
+)
+def test_what_follows_a_begun_start_and_is_no_start_over(second: str) -> None:
+    text = write(START, BEGUN, "engine burns", second, "engine stalls")
+    assert find(ALL, text)[:2] == ["root AAA001", "consequence BBB001"]
+
+
+def test_same_server_that_begins_again_was_killed_without_a_word() -> None:
+    text = write(START, BEGUN, "engine burns", START, "engine stalls")
+    assert find(ALL, text) == ["root BBB001", "context AAA001"]
+
+
 def test_facts_of_an_earlier_start_do_not_count() -> None:
     rule = make_rule("AAA001", "engine burns", when="args.tp_size == 2")
     assert find([rule], write(START.replace("tp_size=1", "tp_size=2"), DEATH, START, "engine burns")) == []
