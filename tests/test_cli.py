@@ -316,10 +316,20 @@ def test_path_that_is_no_utf_8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["'", "x" * 100_000, "\x01", "$(", "{", "- a\n b: [", "rm -rf /", " "])
-def test_command_that_cannot_be_read_is_no_crash(command: str) -> None:
+def test_log_is_answered_without_a_command_that_cannot_be_read(command: str) -> None:
     done = run("explain", BROKEN, "--command", command)
-    assert done.returncode in (1, 2)
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAILURE: No GPU is visible to torch\n")
     assert "Traceback" not in done.stderr
+
+
+def test_command_that_cannot_be_read_is_named_on_stderr() -> None:
+    assert "doctor: --command is left out: " in run("explain", BROKEN, "--command", "sglang serve 'm").stderr
+
+
+def test_what_was_mended_in_a_command_is_said() -> None:
+    done = run("explain", BROKEN, "--command", "sglang serve m \u2013tp 2")
+    assert "doctor: --command: " in done.stderr
 
 
 def test_text_that_is_no_log_is_unknown() -> None:

@@ -29,7 +29,7 @@ _LEVELS = ("never", "error", "warning")
 def explain(options: argparse.Namespace) -> int:
     """Run the subcommand; 1 when something was found, 2 when there was nothing to read."""
     index = Index([*load_pack(), *_load_user_rules(options.rules)])
-    question = Question(options.command, _read_response(options.response))
+    question = Question(_check_command(options.command), _read_response(options.response))
     sources = find_sources(options.files) if options.files or not options.response else []
     kernel = find_sources([options.kernel_log]) if options.kernel_log else []
     if options.follow:
@@ -98,6 +98,23 @@ def _load_user_rules(folders: Sequence[str]) -> list[Rule]:
         for problem in problems:
             print(f"doctor: skipped a rule: {flatten(problem)}", file=sys.stderr)
     return rules
+
+
+def _check_command(text: str | None) -> str | None:
+    """Give the command back when it can be read, with what was mended on stderr; without it the log still answers."""
+    if text is None:
+        return None
+    from doctor.launch.command import parse_command
+
+    try:
+        notes = parse_command(text).notes
+    except DoctorError as error:
+        hint = f"; {flatten(error.hint)}" if error.hint else ""
+        print(f"doctor: --command is left out: {flatten(error.message)}{hint}", file=sys.stderr)
+        return None
+    for note in notes:
+        print(f"doctor: --command: {flatten(note)}", file=sys.stderr)
+    return text
 
 
 def _read_response(path: str | None) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def plan(options: argparse.Namespace) -> int:
     show = show_json if options.format == "json" else show_text
     show(answer)
     print(f"doctor: {summarise(answer)}", file=sys.stderr)
-    refused = any(not problem.startswith("warning") for problem in answer.problems)
+    refused = any(not problem.startswith(("warning", "note")) for problem in answer.problems)
     return int(refused or answer.plan is None or answer.plan.verdict == "does not fit")
 
 
@@ -103,7 +103,8 @@ def summarise(answer: Answer) -> str:
         return f"no plan: {failure.message}" if failure else "no plan"
     reason = f": {answer.plan.reasons[0]}" if answer.plan.reasons else ""
     verdict = answer.plan.verdict
-    return f"{verdict}{reason}" if verdict != "unknown" else "no GPU given, so nothing to compare with"
+    guess = f" (a guess: {answer.plan.guess} is unknown here)" if answer.plan.guess else ""
+    return f"{verdict}{guess}{reason}" if verdict != "unknown" else "no GPU given, so nothing to compare with"
 
 
 def advise(path: Path, machine: Machine) -> Advice:
@@ -140,11 +141,12 @@ def read_launch(words: list[str], table: FlagTable) -> tuple[dict[str, object], 
 
 
 def list_problems(command: Command, table: FlagTable) -> tuple[str, ...]:
-    """Return what SGLang would refuse or change of a command, a line each."""
+    """Return what was mended in a command, and what SGLang would refuse or change of it, a line each."""
     from doctor.launch.check import check_command
 
     problems = [clean(f"{item.severity}: {item.message}") for item in check_command(command, table)]
-    return tuple(problems[:MAX_SHOWN])
+    notes = [clean(f"note: {note}") for note in command.notes]
+    return (*notes, *problems[:MAX_SHOWN])
 
 
 def find_machine(options: argparse.Namespace) -> Machine:

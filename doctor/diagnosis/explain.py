@@ -105,7 +105,7 @@ def _diagnose_episode(
         version,
         source,
         verdict,
-        find_phase(diagnoses, judged, facts),
+        find_phase(judged, facts),
         tuple(diagnoses),
         tuple(_missing(verdict, primary, diagnoses, facts)),
         publish_facts(facts),
@@ -179,11 +179,10 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
     return "incomplete" if looks or any(item.role == "benign" for item in diagnoses) else "unknown"
 
 
-def find_phase(diagnoses: Sequence[Diagnosis], judged: Sequence[Judged], facts: Facts) -> str | None:
+def find_phase(judged: Sequence[Judged], facts: Facts) -> str | None:
     """Name the phase the cause happened in, else the last one the log reached."""
     if judged and judged[0].role == "root" and judged[0].finding.first.phase != "unknown":
         return judged[0].finding.first.phase
-    del diagnoses
     last = facts.get("phase.last")
     return last if isinstance(last, str) else None
 
