@@ -61,6 +61,7 @@ ROOT = Diagnosis(
     ),
     "never",
 )
+NOTE = ROOT._replace(severity="info", ranks=(), times=1, evidence=(), fixes=())
 OTHERS = (
     ROOT._replace(
         rule="MEM001",
@@ -73,54 +74,27 @@ OTHERS = (
         fixes=ROOT.fixes[:1],
         evidence=ROOT.evidence[:1],
     ),
-    ROOT._replace(
+    NOTE._replace(
         rule="CAS001",
         name="y",
         title="Other ranks noticed",
         role="consequence",
-        severity="info",
         ranks=("TP0",),
         times=2,
         evidence=ROOT.evidence[1:],
-        fixes=(),
     ),
-    ROOT._replace(
-        rule="CTX001",
-        name="z",
-        title="It recovered before",
-        role="context",
-        severity="info",
-        ranks=(),
-        times=1,
-        cause="A note.",
-        evidence=(),
-        fixes=(),
-    ),
-    ROOT._replace(
+    NOTE._replace(rule="CTX001", name="z", title="It recovered before", role="context", cause="A note."),
+    NOTE._replace(
         rule="NOI001",
         name="n",
         title="A codec is missing",
         role="benign",
-        severity="info",
-        ranks=(),
-        times=1,
         cause="Noise.",
         evidence=ROOT.evidence[:1],
         fixes=ROOT.fixes[2:],
     ),
     *(
-        ROOT._replace(
-            rule=f"NOI00{number}",
-            name="n",
-            title=f"Noise {number}",
-            role="benign",
-            severity="info",
-            ranks=(),
-            times=1,
-            cause="Noise.",
-            evidence=(),
-            fixes=(),
-        )
+        NOTE._replace(rule=f"NOI00{number}", name="n", title=f"Noise {number}", role="benign", cause="Noise.")
         for number in range(2, 7)
     ),
 )

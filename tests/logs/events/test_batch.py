@@ -51,6 +51,24 @@ def test_batch_line(line: str, phase: str, values: dict, graph: bool | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("sglang-1  | ", ""),
+        ("[pod/sglang-0/server] 2026-04-24T06:29:20.123Z ", ""),
+        ("12:", ""),
+        ('{"log":"', '\\n","stream":"stderr"}'),
+        ('"gpu-7","', '"'),
+    ],
+)
+def test_batch_line_as_a_container_or_an_export_wrote_it(before: str, after: str) -> None:
+    line = f"{before}[2026-04-24 06:29:19 TP1] Decode batch, #running-req: 3, #queue-req: 7{after}"
+    (event,) = batch.parse(read_record(line))
+    assert event.values == {"#running-req": 3, "#queue-req": 7}
+    assert (event.record.time, event.record.rank) == ("2026-04-24 06:29:19", "TP1")
+    assert event.record.message.startswith("Decode batch")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "[2026-04-24 06:29:19] Extend batch, #new-seq: 1",
