@@ -1,5 +1,6 @@
 """A real SGLang server, alone or under a real `doctor run`, and the look at what is left afterwards."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -267,9 +268,19 @@ def is_free(port: int) -> bool:
 
 
 def list_left() -> set[Path]:
-    """Shared memory and folders of servers, as they are now."""
+    """Shared memory that no living process maps, and folders that none has for its own: what servers left behind."""
     names = ("sglang_*", "sgl_shm_*", "sem.mp-*", "psm_*", "nccl-*")
-    return {path for name in names for path in SHARED.glob(name)} | set(TEMPORARY.glob("sgld-*"))
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    mapped = {line.split()[4] for pid in pids for line in read(pid, "maps").splitlines() if f" {SHARED}/" in line}
+    shared = {path for name in names for path in SHARED.glob(name) if find_inode(path) not in mapped}
+    folders = {path for path in TEMPORARY.glob("sgld-*") if not any(str(path) in read(pid, "environ") for pid in pids)}
+    return shared | folders
+
+
+def find_inode(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return str(path.stat().st_ino)
+    return ""
 
 
 def read(pid: int, name: str) -> str:
