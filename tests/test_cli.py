@@ -271,6 +271,27 @@ def test_folder_without_logs(tmp_path: Path) -> None:
     assert_one_line(run("explain", tmp_path), tmp_path, "no log files")
 
 
+TEXT_ONLY = {
+    "object": "error",
+    "message": "Model only supports text input; received unsupported content type 'image_url'.",
+}
+
+
+def test_error_that_the_server_answered_with_is_explained(tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps(TEXT_ONLY))
+    done = run("explain", "--response", answer)
+    assert (done.returncode, done.stdout.partition(":")[0]) == (0, "HEALTHY")
+    assert "takes text only (REQ013" in done.stdout
+    assert "the server answered with an error" in done.stderr
+
+
+def test_log_is_answered_beside_an_error_of_the_server(tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps({"error": {"message": "nobody knows this"}}))
+    assert run("explain", BROKEN, "--response", answer).stdout.startswith("FAILURE: No GPU is visible")
+
+
 def test_response_that_is_a_folder(tmp_path: Path) -> None:
     assert_one_line(run("explain", "--response", tmp_path), tmp_path)
 

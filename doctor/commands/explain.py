@@ -29,8 +29,9 @@ _LEVELS = ("never", "error", "warning")
 def explain(options: argparse.Namespace) -> int:
     """Run the subcommand; 1 when something was found, 2 when there was nothing to read."""
     index = Index([*load_pack(), *_load_user_rules(options.rules)])
-    question = Question(_check_command(options.command), _read_response(options.response))
-    sources = find_sources(options.files) if options.files or not options.response else []
+    measures, told = _read_response(options.response)
+    question = Question(_check_command(options.command), measures)
+    sources = [*told, *(find_sources(options.files) if options.files or not options.response else [])]
     kernel = find_sources([options.kernel_log]) if options.kernel_log else []
     if options.follow:
         from doctor.commands.follow import follow
@@ -117,12 +118,19 @@ def _check_command(text: str | None) -> str | None:
     return text
 
 
-def _read_response(path: str | None) -> dict[str, Any]:
+def _read_response(path: str | None) -> tuple[dict[str, Any], list[Source]]:
+    """Measure the model's answer; an error that the server answered with is read like a log instead."""
     if path is None:
-        return {}
+        return {}, []
     from doctor.commands.response import read_response_facts
+    from doctor.logs.response import ErrorAnswerError
 
-    return read_response_facts(path)
+    try:
+        return read_response_facts(path), []
+    except ErrorAnswerError as error:
+        text = error.text.encode()
+        print(f"doctor: {path}: {flatten(error.message)}; {error.hint}", file=sys.stderr)
+        return {"response.error": error.text}, [Source(path, lambda: iter([text]), len(text))]
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:

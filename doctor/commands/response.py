@@ -8,9 +8,9 @@ from doctor.errors import DoctorError
 
 
 def read_response_facts(path: str) -> dict[str, Any]:
-    """Measure the answer in a file; raises DoctorError when it cannot be read."""
+    """Measure the answer in a file; raises DoctorError when it cannot be read, ErrorAnswerError when it is an error."""
     from doctor.logs.degenerate import judge_response
-    from doctor.logs.response import MAX_RESPONSE, read_response
+    from doctor.logs.response import MAX_RESPONSE, ErrorAnswerError, read_response
 
     try:
         with open(path, "rb") as stream:
@@ -21,6 +21,8 @@ def read_response_facts(path: str) -> dict[str, Any]:
         ) from error
     try:
         response = read_response(data)
+    except ErrorAnswerError:
+        raise
     except DoctorError as error:
         raise DoctorError(f"{path}: {error.message}", error.hint) from error
     verdict = judge_response(response)

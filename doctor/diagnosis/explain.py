@@ -174,6 +174,8 @@ def find_verdict(diagnoses: Sequence[Diagnosis], observations: Observations, fac
         return "incomplete"
     if ready or (observations.stat_count and not facts.get("traceback.cut")):
         return "healthy"
+    if facts.get("response.error") is not None and any(item.role == "context" for item in diagnoses):
+        return "healthy"  # the server lives: it refused one request, and the reason is known
     stamped = facts.get("log.newest") or (observations.last and observations.last.time)
     looks = stamped or observations.events or any(not name.startswith(("log.", "sglang.")) for name in facts)
     return "incomplete" if looks or any(item.role == "benign" for item in diagnoses) else "unknown"

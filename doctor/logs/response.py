@@ -60,6 +60,14 @@ class _Reply(NamedTuple):
     cumulative: bool = False
 
 
+class ErrorAnswerError(DoctorError):
+    """The server answered with an error; `text` is its message ("" for none), which rules may know."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"the server answered with an error: {text[:300] or 'it gives no message'}", _LOG_HINT)
+        self.text = text
+
+
 def read_response(data: bytes) -> Response:
     """Find the answers in a saved response; only the first 4 MB (`MAX_RESPONSE`) are read.
 
@@ -255,8 +263,7 @@ def _refuse_error(value: dict[str, Any]) -> None:
     holder = value if value.get("object") == "error" else error
     if isinstance(holder, dict) or list(value) == ["detail"]:
         message = holder.get("message") if isinstance(holder, dict) else value["detail"]
-        shown = message[:300] if isinstance(message, str) else "it gives no message"
-        raise DoctorError(f"the server answered with an error: {shown}", _LOG_HINT)
+        raise ErrorAnswerError(message if isinstance(message, str) else "")
 
 
 def _read_openai(value: dict[str, Any]) -> _Reply:
