@@ -11,7 +11,7 @@ _SECRETS = re.compile(
     (?:
         # api_key='…', "HF_TOKEN": "…", password: …
         (?P<name>
-            (?: (?i:(?:api|access|secret)[_-]key|(?:access|auth|refresh|hf|hub)[_-]token|password|passwd|secret)
+            (?: (?i:(?:api|access|secret)[_-]key|(?:access|auth|refresh|hf|hub)[_-]token|password|(?<!/)passwd|secret)
               | \b[A-Z][A-Z0-9_]{0,60}_(?:TOKEN|SECRET|PASSWORD) )
             ['"]?[ \t]{0,40}[=:][ \t]{0,40}
         )

@@ -142,6 +142,10 @@ def test_tabs_newlines_and_every_script_stay() -> None:
     assert clean(text) == text
 
 
+def test_name_of_the_password_file_is_no_secret() -> None:
+    assert redact("/etc/passwd: no interpreter") == "/etc/passwd: no interpreter"
+
+
 def test_flatten_gives_one_line() -> None:
     assert flatten(" a\n\tb\x1b[2J\n") == "a b\ufffd[2J"
 
