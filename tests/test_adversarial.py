@@ -8,6 +8,7 @@ import pytest
 from doctor.diagnosis.explain import Question
 from doctor.diagnosis.load import load_pack, load_pages
 from tests.helpers import explain_bytes
+from tests.wrappings import WRAPPINGS
 
 RULES = {rule.id: rule for rule in load_pack()}
 EXAMPLES = [
@@ -42,6 +43,16 @@ def test_example_quoted_in_a_logged_prompt_is_no_finding(rule_id, example) -> No
     assert not [item.rule for item in report.diagnoses if item.role != "benign"]
 
 
+@pytest.mark.parametrize("carrier", ["docker json-file", "GCP", "CSV", "grep -n", "stern", "entities", "80 columns"])
+@pytest.mark.parametrize(("rule_id", "example"), EXAMPLES[::25])
+def test_example_quoted_in_a_logged_prompt_that_a_tool_wrapped_is_no_finding(rule_id, example, carrier: str) -> None:  # noqa: ARG001 - part of the id
+    prompt = repr("Please explain this log:\n" + example.log)
+    echo = f"[2026-01-01 00:00:12] Receive: obj=GenerateReqInput(rid='{'0' * 32}', text={prompt})\n"
+    report = explain_bytes(("server.log", WRAPPINGS[carrier]((HEALTHY + echo).encode())))
+    assert report.verdict == "healthy"
+    assert not [item.rule for item in report.diagnoses if item.role != "benign"]
+
+
 @pytest.mark.parametrize(("rule_id", "example"), EXAMPLES)
 def test_example_cut_at_every_line_gives_the_cause_or_none(rule_id, example) -> None:
     whole = explain(example.log, example.command)
@@ -68,9 +79,6 @@ def test_example_among_foreign_text(rule_id, example) -> None:
     root = explain(CHINESE + example.log.strip("\n") + "\n" + CHINESE, example.command).root
     assert root is not None
     assert root.rule == rule_id
-
-
-STAMP = re.compile(r"^\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?((?: [A-Z]\w*\d+)*)\] ", re.MULTILINE)
 
 
 STAMP = re.compile(r"^(\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)((?: [A-Z]\w*\d+)*)\] ", re.MULTILINE)

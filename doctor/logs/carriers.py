@@ -108,8 +108,10 @@ def _split(text: bytes) -> list[bytes]:
 def _find_quote(line: bytes, at: int) -> int:
     """Find the quote that ends a JSON text; the end of the line when it was cut."""
     while (end := line.find(b'"', at)) >= 0:
-        before = line[:end]
-        if (len(before) - len(before.rstrip(b"\\"))) % 2 == 0:
+        begin = end
+        while begin > at and line[begin - 1 : begin] == b"\\":
+            begin -= 1
+        if (end - begin) % 2 == 0:
             return end
         at = end + 1
     return len(line)

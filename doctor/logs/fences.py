@@ -11,9 +11,8 @@ _FENCE = re.compile(rb"(?P<indent>(?:> ?)*\s{0,8})(?:[-*]\s{1,4})?(?P<mark>`{3,}
 _QUOTE = re.compile(rb"(?:> ?)+")
 _LOG = re.compile(
     rb"""
-    (?:>\ ?)*
-    (?: .{0,4000}?\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d  # also behind text: newlines were lost
-      | \[20\d\d-
+    (?:>\ ?){0,20}
+    (?: \[20\d\d-
       | \[(?:(?:DP|PP|TP|EP)\d|rank\d{1,6}\]:)
       | Traceback\ \(most\ recent
       | \ \ File\ \"
@@ -36,6 +35,10 @@ _LOG = re.compile(
     re.VERBOSE,
 )
 """Lines that nobody writes in prose."""
+
+_GLUED = re.compile(rb"\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_FAR = 4000
+"""A record's time behind other text: the paste lost its newlines. Bytes searched for it."""
 
 
 class FenceFilter:
@@ -85,15 +88,14 @@ class FenceFilter:
 
     def _is_log(self, line: bytes) -> bool:
         """Keep a log pasted without fences until a line that is neither blank, indented nor a log line."""
-        self._kept = not self._markdown or bool(_LOG.match(line)) or (self._kept and _goes_on(line))
+        self._kept = not self._markdown or bool(_LOG.match(line) or _GLUED.search(line, 0, _FAR)) or self._goes_on(line)
         return self._kept
 
-
-def _goes_on(line: bytes) -> bool:
-    """True for a blank or an indented line, also inside a quote."""
-    if line[:1] == b">":
-        line = line[_QUOTE.match(line).end() :]  # type: ignore[union-attr]
-    return line[:1] in (b"", b" ", b"\t")
+    def _goes_on(self, line: bytes) -> bool:
+        """True for a blank or an indented line after a log line, also inside a quote."""
+        if self._kept and line[:1] == b">":
+            line = line[_QUOTE.match(line).end() :]  # type: ignore[union-attr]
+        return self._kept and line[:1] in (b"", b" ", b"\t")
 
 
 def _may_open(line: bytes) -> bool:

@@ -140,11 +140,21 @@ class RecordReader:
         """Take a line that a container, a quote, an export or a paste may have changed."""
         process, parts = self._carriers.strip(number, self._strip_indent(line))
         self._bare = self._indent == b"" and not self._carriers.used
+        if self._continues_echo(process, number, line):
+            for part in parts[:1]:
+                self._add(process, number, part)
+            return
         for piece in (piece for part in parts for piece in split_pieces(part)):
             if len(piece) < len(line) and is_request_echo(piece):
                 self._start(process, number, ECHO)
                 break  # a prompt may quote a time, so nothing after it on this line can be told from it
             self._add(process, number, piece)
+
+    def _continues_echo(self, process: str, number: int, line: bytes) -> bool:
+        """True right after a logged request: a time inside the next line is still quoted by the prompt."""
+        lines = self._open.get(process)
+        follows = lines is not None and lines[0][1] is ECHO and number - self._last[process] <= 1
+        return follows and b"\r" not in line
 
     def _strip_indent(self, line: bytes) -> bytes:
         """Take off the indentation of a log that was pasted into an indented block; its first log line tells."""
