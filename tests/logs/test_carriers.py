@@ -285,3 +285,17 @@ def test_level_of_another_logger_is_no_message(head: str) -> None:
 def test_seconds_since_1970_are_no_kernel_record() -> None:
     kinds = [record.kind for record in read_records("[1777012159.123456] one\n[  123.456789] NVRM: Xid")]
     assert kinds == ["other", "kernel"]
+
+
+# what a prompt quotes
+
+REQUEST = "[2026-04-24 06:29:19] Receive: obj=GenerateReqInput(text='why?"
+
+
+@pytest.mark.parametrize("rest", [f"x {TWO}", f"x\\n{TWO}", f"x {TWO} y {ONE}"])
+def test_time_in_the_line_after_a_logged_request_is_quoted_by_it(rest: str) -> None:
+    assert list_messages(f"{REQUEST}\n{rest}\n[2026-04-24 06:29:21] next\n") == ["next"]
+
+
+def test_record_glued_to_a_bar_after_a_logged_request_is_found() -> None:
+    assert list_messages(f"{REQUEST}\n 50%|#    | 1/2 [00:01<00:01,  1.00it/s]\r{TWO}\n")[-1] == "two"
