@@ -86,3 +86,11 @@ def test_later_log_appended_to_an_unfinished_one_is_diagnosed_alone() -> None:
         report = explain_bytes(("server.log", data))
         assert report.root is not None
         assert report.root.rule == "MEM002"
+
+
+def test_restart_that_is_still_loading_is_not_called_healthy_for_what_the_start_before_served() -> None:
+    served = restamp((H200 / "healthy.log").read_bytes(), b"2026-04-23")
+    loading = restamp((H200 / "healthy.log").read_bytes()[:20_000], b"2026-04-24")
+    report = explain_bytes(("server.log", served + loading))
+    assert report.verdict == "incomplete"
+    assert "ready" not in report.facts["startup"]

@@ -24,6 +24,7 @@ from doctor.diagnosis.usage_facts import find_typed_facts, find_usage_facts
 from doctor.diagnosis.versions import recognise_version
 from doctor.launch.flags import load_table
 from doctor.launch.torch_versions import torch_of
+from doctor.logs.events.types import BatchStats
 from doctor.redact import clean
 
 _EPISODES = 8
@@ -43,8 +44,8 @@ class Question(NamedTuple):
 def diagnose(rules: Sequence[Rule], observations: Observations, question: Question = Question()) -> Report:  # noqa: B008 - frozen
     """Give the report on what was observed. Raises DoctorError when the given command cannot be read.
 
-    The last start in the log is diagnosed, or the last one that says anything; of servers that ran beside each other,
-    one that failed. Earlier failures are named as context.
+    The last start in the log is diagnosed, or the last one that failed if it says nothing yet; of servers that ran
+    beside each other, one that failed. Earlier failures are named as context.
     """
     episodes = split_episodes(observations.events)[-_EPISODES:]
     reports = [_diagnose_episode(rules, observations, question, episode) for episode in episodes]
@@ -54,8 +55,9 @@ def diagnose(rules: Sequence[Rule], observations: Observations, question: Questi
 
 
 def _choose(episodes: Sequence[Episode], reports: Sequence[Report]) -> int:
-    telling = [number for number, report in enumerate(reports) if report.root or report.verdict == "healthy"]
-    last = number = telling[-1] if telling else len(reports) - 1
+    """Give the number of the start to diagnose: an unfinished one yields to a failure above it, not to a success."""
+    last = len(reports) - 1
+    number = next((at for at in range(last, -1, -1) if reports[at].root or reports[at].verdict == "healthy"), last)
     while reports[number].root is None and number > 0 and episodes[number].beside:
         number -= 1
     return number if reports[number].root else last
@@ -73,8 +75,8 @@ def _name_earlier(roots: Sequence[Diagnosis]) -> Iterator[Diagnosis]:
 def _diagnose_episode(
     rules: Sequence[Rule], observations: Observations, question: Question, episode: Episode
 ) -> Report:
-    events = tuple(event for event in observations.events if episode.holds_record(event.record))
-    facts = build_facts(observations._replace(events=events)).with_values(question.facts)
+    inside = _limit(observations, episode)
+    facts = build_facts(inside).with_values(question.facts)
     version, source = find_version(facts)
     table = load_table(version)
     launch = find_launch(question.command, facts, table)
@@ -95,7 +97,7 @@ def _diagnose_episode(
         unexplained = find_unexplained(observations.events, episode, claimed, ready=ready)
         if unexplained:
             diagnoses.insert(0, describe_unexplained(unexplained, facts, rules))
-    verdict = find_verdict(diagnoses, observations, facts, ready=ready)
+    verdict = find_verdict(diagnoses, inside, facts, ready=ready)
     primary = next((item.finding for item in judged if item.role == "root"), None)
     return Report(
         tuple(
@@ -112,6 +114,14 @@ def _diagnose_episode(
         launch.source if launch else None,
         clean(launch.command.text) if launch else None,
     )
+
+
+def _limit(observations: Observations, episode: Episode) -> Observations:
+    """Keep an episode's events; its batch lines are those among them, as the others served an earlier start."""
+    events = tuple(event for event in observations.events if episode.holds_record(event.record))
+    if len(events) == len(observations.events):
+        return observations
+    return observations._replace(events=events, stat_count=sum(isinstance(event, BatchStats) for event in events))
 
 
 def find_version(facts: Facts) -> tuple[str | None, str | None]:
