@@ -294,6 +294,8 @@ class Server:
 
     def _look(self, fault: Fault) -> evidence.Scene:
         address = find_address(self._launch.arguments, self._known)
+        # a start prints its arguments, and its log must not show an answered request that nobody sent
+        asks = fault.kind != "silent-start"
         return evidence.Scene(
             fault,
             self._process.members,
@@ -303,7 +305,7 @@ class Server:
             read_kernel_log(time.monotonic() - 3600.0),
             {**self._environment, **self._launch.variables},
             self._launch.argv[0],
-            lambda: fetch(address, "GET", "/server_info", 3.0),
+            lambda: fetch(address, "GET", "/server_info", 3.0) if asks else None,
         )
 
     def _diagnose(self, run: Run) -> Report:

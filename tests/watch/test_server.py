@@ -8,7 +8,7 @@ from doctor.logs.events.types import OffloadStep, PhaseMark, ServerArgs
 from doctor.memory.units import GIB
 from doctor.watch.journal import Journal
 from doctor.watch.launch import read_launch
-from doctor.watch.model import Settings
+from doctor.watch.model import Fault, Settings
 from doctor.watch.process import Process
 from doctor.watch.screen import Screen
 from doctor.watch.server import Desk, Server
@@ -76,3 +76,9 @@ def test_proxy_is_no_matter_while_weights_are_waited_for(server):
     server._environment = {"HTTP_PROXY": "http://proxy:3128"}
     server._on_event(ServerArgs(RECORD, {"checkpoint_engine_wait_weights_before_ready": True}, truncated=False))
     assert server.proxy() == ""
+
+
+def test_evidence_of_a_silent_start_asks_nothing_over_http(server):
+    """NET006 reads from the log that no request was answered."""
+    assert server._look(Fault("silent-start", "", 0.0)).ask() is None
+    assert server._look(Fault("stalled", "", 0.0)).ask() is not None
