@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from doctor.diagnosis.match import Hit, Index, Probe, apply_probe
+from doctor.logs.carriers import strip_container
 from doctor.logs.events import EventParser
 from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark, ServerArgs, UsageError
 from doctor.logs.fences import FenceFilter
@@ -194,7 +195,8 @@ class Observer:
         line = self._last_text.rstrip().rpartition(b"\n")[2]
         if not line:
             return None
-        raw = RawRecord("", [(0, line[:400])])
+        process, bare = strip_container(line[:400])
+        raw = RawRecord(process, [(0, bare)])
         return parse_record(raw, 0).time
 
     def _take(self, raw: RawRecord) -> None:
