@@ -84,6 +84,8 @@ class FlagTable(NamedTuple):
     exact: bool
     flags: tuple[Flag, ...]
     options: Mapping[str, Flag]
+    setters: Mapping[str, Flag]
+    """By the field of ServerArgs that they set; where several do, rather one that is not deprecated."""
 
     def resolve(self, name: str) -> Resolution:
         """Find the flag for a word of the command line, `--name` or `--name=value`, exactly as argparse does.
@@ -109,8 +111,7 @@ class FlagTable(NamedTuple):
 
     def find_dest(self, dest: str) -> Flag | None:
         """Return the flag that sets a field of ServerArgs, rather the one that is not deprecated."""
-        found = [flag for flag in self.flags if flag.dest == dest]
-        return min(found, key=lambda flag: flag.deprecated, default=None)
+        return self.setters.get(dest)
 
     def default(self, dest: str) -> Any:
         """Return the default of a field of ServerArgs, before SGLang resolves it; None for unknown fields."""
@@ -156,7 +157,8 @@ def read_table(version: str, *, exact: bool) -> FlagTable:
     rows = json.loads((TABLES / f"{version}.json").read_text(encoding="utf-8"))
     flags = tuple(read_flag(name, row) for name, row in rows.items())
     options = {option: flag for flag in flags for option in (flag.name, *flag.aliases)}
-    return FlagTable(version, exact, flags, options)
+    setters = {flag.dest: flag for flag in sorted(flags[::-1], key=lambda flag: not flag.deprecated)}
+    return FlagTable(version, exact, flags, options, setters)
 
 
 def read_flag(name: str, row: Mapping[str, Any]) -> Flag:
