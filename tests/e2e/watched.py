@@ -164,12 +164,13 @@ class Server:
             os.kill(pid, signal.SIGKILL)
 
     def assert_nothing_left(self) -> None:
-        assert not wait_for_none(self.mark, 10)
+        alive = wait_for_none(self.mark, 10)
+        assert not alive, f"still alive: {alive}"
         end = time.monotonic() + 5
-        while list_left() - self.before and time.monotonic() < end:
+        while (left := list_left() - self.before) and time.monotonic() < end:
             time.sleep(0.1)
-        assert list_left() - self.before == set()
-        assert is_free(self.port)
+        assert not left, f"left behind: {left}"
+        assert is_free(self.port), f"port {self.port} is still taken"
 
 
 class Watched(Server):
