@@ -157,7 +157,8 @@ def read_table(version: str, *, exact: bool) -> FlagTable:
     rows = json.loads((TABLES / f"{version}.json").read_text(encoding="utf-8"))
     flags = tuple(read_flag(name, row) for name, row in rows.items())
     options = {option: flag for flag in flags for option in (flag.name, *flag.aliases)}
-    setters = {flag.dest: flag for flag in sorted(flags[::-1], key=lambda flag: not flag.deprecated)}
+    usual = {flag.dest: flag for flag in reversed(flags) if not flag.deprecated}
+    setters = {flag.dest: flag for flag in reversed(flags)} | usual
     return FlagTable(version, exact, flags, options, setters)
 
 
