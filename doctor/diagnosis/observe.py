@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from doctor.diagnosis.match import Hit, Index, Probe, apply_probe
@@ -9,7 +10,7 @@ from doctor.logs.carriers import strip_container
 from doctor.logs.events import EventParser
 from doctor.logs.events.types import BatchStats, Event, HttpStatus, PhaseMark, ServerArgs, UsageError
 from doctor.logs.fences import FenceFilter
-from doctor.logs.kinds import Numbered, Routed, Router
+from doctor.logs.kinds import Routed, Router
 from doctor.logs.lines import Block
 from doctor.logs.records import RawRecord, Record, RecordReader, parse_record
 
@@ -117,6 +118,8 @@ class Observer:
         self._index = index
         self._keepers: dict[type, _Keeper] = {}
         self._hits: dict[tuple[int, int], _HitKeeper] = {}
+        self._sampled: list[Event] = []
+        self._router = Router()
         self._files: list[str] = []
         self._records: list[int] = []
         self._sizes: list[int] = []
@@ -153,14 +156,14 @@ class Observer:
         others = self._fences.filter(routed.others) if self._fences.is_needed(routed.others) else routed.others
         for raw in self._reader.feed(others):
             self._take(raw)
-        for numbered in routed.stats:
-            self._take_stat(numbered)
 
     def close_file(self, size: int) -> None:
         """End a file of `size` bytes."""
         for raw in self._reader.finish():
             self._take(raw)
         self._sizes[-1] = size
+        self._sampled.extend(self._list_batches())
+        self._router = Router()
 
     def pause(self) -> Observations:
         """Give everything observed so far; records that stand open count as whole."""
@@ -170,7 +173,7 @@ class Observer:
 
     def finish(self) -> Observations:
         """Give everything observed."""
-        events: list[Event] = []
+        events: list[Event] = [*self._sampled, *self._list_batches()]
         for keeper in self._keepers.values():
             events.extend((*keeper.first, *keeper.last))
         events.sort(key=lambda event: (event.record.file, event.record.line))
@@ -239,10 +242,10 @@ class Observer:
         keeper.count += 1
         return True
 
-    def _take_stat(self, numbered: Numbered) -> None:
-        record = parse_record(RawRecord("", [numbered]), len(self._files) - 1)
-        for event in self._batch.parse(record):
-            self._keep(event, len(numbered[1]))
+    def _list_batches(self) -> Iterator[Event]:
+        """Parse the batch lines that were kept of the open file."""
+        for numbered in self._router.batches.kept:
+            yield from self._batch.parse(parse_record(RawRecord("", [numbered]), len(self._files) - 1))
 
     def _keep(self, event: Event, chars: int) -> None:
         if isinstance(event, PhaseMark) and event.edge != "crash":

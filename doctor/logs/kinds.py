@@ -28,9 +28,12 @@ _LONGEST_STAT = 1000
 _SHORT_STAT = 164
 """A decode line of 0.5.6 or later has at least 144 bytes and a second record 23: a shorter line cannot hold both."""
 
-_EVERY = 2048
-_FIRST = 2 * _EVERY
-"""Batch lines kept for the runtime facts: those of the first 4,095 lines, then of every 2,048th line."""
+_FIRST = 4096
+"""Up to here every line is looked at with care; then the column of the batch lines is known."""
+
+_MOST_SAMPLES = 1024
+_SPARSE = 16
+"""Batch lines kept for the runtime facts, evenly over the file; from line 4,096 on at most every 16th line is one."""
 
 _OK = b'" 200 OK'
 _OK_LINE = _OK + b"\n"
@@ -48,65 +51,92 @@ Numbered = tuple[int, bytes]
 
 
 class Routed(NamedTuple):
-    """Some lines by kind: those to read with care, the kept batch lines, and how many were set aside.
+    """Some lines by kind: those to read with care, and how many were set aside.
 
     After the first 4,095 lines plain access lines are counted as batch lines.
     """
 
     others: list[Numbered]
-    stats: list[Numbered]
     batches: int
     accesses: int
+
+
+class Sampler:
+    """Keeps the lines whose numbers `every` divides, which doubles when there are too many; order does not matter."""
+
+    def __init__(self) -> None:
+        self.every = 1
+        self.kept: list[Numbered] = []
+
+    def offer(self, number: int, line: bytes) -> None:
+        """Keep a line, or not."""
+        if number % self.every == 0:
+            self.kept.append((number, line))
+            if len(self.kept) > _MOST_SAMPLES:
+                self.thin(2 * self.every)
+
+    def thin(self, every: int) -> None:
+        """Keep fewer lines from now on, and of those kept so far."""
+        self.every = every
+        self.kept = [item for item in self.kept if item[0] % every == 0]
 
 
 class Router:
     """Routes the lines of one file and numbers them; remembers in which column this log's batch lines start.
 
-    The column is taken over at kept lines, so that the result depends on the lines alone, not on where blocks begin.
+    The column is taken over at every 4,096th line, so that the result depends on the lines alone, not on where blocks
+    begin.
     """
 
     def __init__(self) -> None:
         self.number = 1
         """Of the next line."""
+        self.batches = Sampler()
         self._column = 0
         self._seen = 0
 
     def route(self, block: Block) -> Iterator[Routed]:
-        """Split a block by kind, at most 2,048 lines at a time."""
+        """Split a block by kind, page by page."""
         lines, size = BytesIO(block.text), len(block.text)
         while lines.tell() < size:
-            yield self._route_page(lines)
+            yield self._route_page(lines) if self.number >= _FIRST else self._route_first(lines)
         self.number -= block.continues
 
+    def _route_first(self, lines: BytesIO) -> Routed:
+        numbers = count(self.number)
+        page = zip(islice(lines, _FIRST - self.number), numbers, strict=False)
+        candidates = [(at, line) for line, at in page]
+        self.number = next(numbers)
+        return self._sort(candidates, 0)
+
     def _route_page(self, lines: BytesIO) -> Routed:
-        """Take lines up to the next one that is kept."""
-        first, room = self.number, _EVERY - self.number % _EVERY
-        candidates = []
-        if room == _EVERY and first >= _FIRST:
+        """Take lines up to the next one that may be kept."""
+        first = self.number
+        if first % _FIRST == 0:
             self._column = self._seen
-            candidates = [(first, lines.readline())]
+            self.batches.thin(max(self.batches.every, _SPARSE))
+        room = self.batches.every - first % self.batches.every
+        candidates = [(first, lines.readline())] if room == self.batches.every else []
         numbers = count(first + len(candidates))
-        numbered = zip(islice(lines, room - len(candidates)), numbers, strict=False)
-        candidates += drop_plain(numbered, self._column) if self._column else [(at, line) for line, at in numbered]
+        page = zip(islice(lines, room - len(candidates)), numbers, strict=False)
+        candidates += drop_plain(page, self._column) if self._column else [(at, line) for line, at in page]
         self.number = next(numbers)
         return self._sort(candidates, self.number - first - len(candidates))
 
     def _sort(self, candidates: list[Numbered], dropped: int) -> Routed:
         batches, accesses = dropped, 0
         others: list[Numbered] = []
-        stats: list[Numbered] = []
         for number, whole in candidates:
             line = whole.rstrip(b"\n")
             if _is_stat(line):
                 batches += 1
                 self._seen = self._seen or max(line.find(_DECODE), 0)
-                if number < _FIRST or number % _EVERY == 0:
-                    stats.append((number, line))
+                self.batches.offer(number, line)
             elif _is_plain_access(line):
                 accesses += 1
             else:
                 others.append((number, ECHO if is_request_echo(line) else line))
-        return Routed(others, stats, batches, accesses)
+        return Routed(others, batches, accesses)
 
 
 def drop_plain(lines: Iterable[tuple[bytes, int]], column: int) -> list[Numbered]:

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from doctor.logs.kinds import _EVERY, _FIRST, ECHO, Routed, Router, is_request_echo
+from doctor.logs.kinds import _FIRST, ECHO, Routed, Router, is_request_echo
 from doctor.logs.lines import Block
 
 STAMP = b"[2026-04-24 06:29:19 TP0] "
@@ -29,7 +29,6 @@ def route_all(router: Router, lines: Iterable[bytes]) -> Routed:
     pages = list(router.route(Block(b"".join(line + b"\n" for line in lines))))
     return Routed(
         [line for page in pages for line in page.others],
-        [line for page in pages for line in page.stats],
         sum(page.batches for page in pages),
         sum(page.accesses for page in pages),
     )
@@ -62,7 +61,9 @@ BATCH_LINES = {
 
 @pytest.mark.parametrize("line", BATCH_LINES.values(), ids=BATCH_LINES)
 def test_batch_line_of_every_version_is_set_aside_and_kept_for_figures(line: bytes) -> None:
-    assert route(line) == Routed([], [(1, line)], 1, 0)
+    router = Router()
+    assert route_all(router, [line]) == Routed([], 1, 0)
+    assert router.batches.kept == [(1, line)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_batch_line_of_every_version_is_set_aside_and_kept_for_figures(line: byt
     ],
 )
 def test_access_line_with_200_is_set_aside(line: bytes) -> None:
-    assert route(line) == Routed([], [], 0, 1)
+    assert route(line) == Routed([], 0, 1)
 
 
 def test_access_line_with_another_status_is_passed_on() -> None:
@@ -121,9 +122,10 @@ ECHOES = {
 
 @pytest.mark.parametrize("line", ECHOES.values(), ids=ECHOES)
 def test_logged_request_is_never_passed_on(line: bytes) -> None:
-    routed = route(line)
+    router = Router()
+    routed = route_all(router, [line])
     assert [text for _, text in routed.others if text is not ECHO] == []
-    assert routed.stats == []
+    assert router.batches.kept == []
 
 
 def test_error_that_quotes_a_request_is_passed_on() -> None:
@@ -158,21 +160,39 @@ LINES = st.sampled_from(
 @given(st.lists(LINES, min_size=1, max_size=40), st.integers(1, 9), st.integers(_FIRST - 30, _FIRST + 10))
 def test_routing_does_not_depend_on_where_blocks_begin(lines: list[bytes], size: int, first: int) -> None:
     """Around line 4,096 the careful way of the first lines turns into the fast one."""
-    parts = start_at(first)
-    expected = route_all(start_at(first), lines)
+    whole, parts = start_at(first), start_at(first)
+    expected = route_all(whole, lines)
     found = [route_all(parts, lines[at : at + size]) for at in range(0, len(lines), size)]
     assert [line for routed in found for line in routed.others] == expected.others
-    assert [line for routed in found for line in routed.stats] == expected.stats
+    assert parts.batches.kept == whole.batches.kept
     assert sum(routed.batches for routed in found) == expected.batches
     assert sum(routed.accesses for routed in found) == expected.accesses
 
 
-def test_batch_lines_are_sampled_after_the_first_lines() -> None:
+def test_batch_lines_are_kept_evenly_and_bounded() -> None:
     router = Router()
-    routed = [route_all(router, [DECODE] * 1000) for _ in range(20)]
-    numbers = [number for item in routed for number, _ in item.stats]
-    assert numbers == [*range(1, _FIRST), *range(_FIRST, 20_001, _EVERY)]
-    assert sum(item.batches for item in routed) == 20_000
+    routed = [route_all(router, [DECODE] * 1000) for _ in range(60)]
+    numbers = [number for number, _ in router.batches.kept]
+    assert numbers == list(range(64, 60_001, 64))
+    assert sum(item.batches for item in routed) == 60_000
+
+
+def test_few_batch_lines_are_all_kept() -> None:
+    router = Router()
+    route_all(router, [ACCESS, DECODE] * 500)
+    assert [number for number, _ in router.batches.kept] == list(range(2, 1001, 2))
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=6))
+def test_kept_batch_lines_do_not_depend_on_where_blocks_begin(sizes: list[int]) -> None:
+    whole, parts = Router(), Router()
+    lines = [ACCESS if number % 3 == 0 else DECODE for number in range(sum(sizes))]
+    route_all(whole, lines)
+    at = 0
+    for size in sizes:
+        route_all(parts, lines[at : at + size])
+        at += size
+    assert parts.batches.kept == whole.batches.kept
 
 
 def test_batch_line_with_a_record_at_its_end_is_found_on_the_fast_way() -> None:

@@ -15,6 +15,10 @@ KEYWORDS = (b"server_args=",)
 
 _START = re.compile(r"server_args=(ServerArgs\(|\{)")
 _FIELD = re.compile(r"\s*(?:'(?P<quoted>\w+)'\s*:|(?P<plain>\w+)\s*=)\s*")
+_WORDS = {"True": True, "False": False, "None": None}
+_SIMPLE = re.compile(r"'[ !#-&(-\[\]-~]*'")
+"""Most values are one of these; the parser of literals takes ten times longer."""
+
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _LONGEST = 100_000
 _LONGEST_VALUE = 20_000
@@ -75,6 +79,10 @@ def parse_value(text: str, depth: int = 0) -> Any:
     What is neither, or nothing that JSON could hold, stays text.
     """
     text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[:1] == "'" and _SIMPLE.fullmatch(text):
+        return text[1:-1]
     if len(text) > _LONGEST_VALUE or text.count("(") + text.count("[") + text.count("{") > _LONGEST_VALUE // 20:
         return text
     try:
