@@ -91,9 +91,13 @@ def _render(edits: list[Edit], bench: Bench) -> str | None:
 
 
 def is_unchanged(command: str, edits: Sequence[Edit], bench: Bench) -> bool:
-    """True when the launch is as these edits want it already, and they ask for nothing else."""
-    only_command = all(edit.kind in ("flag", "env") for edit in edits)
-    return only_command and bench.launch is not None and command == clean(bench.launch.command.text)
+    """True when the launch is as these edits want it already, and they ask for nothing else.
+
+    A launch with notes was read otherwise than it was typed (dashes from a web page, say), so its text is a correction.
+    """
+    if bench.launch is None or bench.launch.command.notes:
+        return False
+    return all(edit.kind in ("flag", "env") for edit in edits) and command == clean(bench.launch.command.text)
 
 
 def is_refused(command: str, edits: Sequence[Edit], bench: Bench) -> bool:

@@ -37,3 +37,7 @@ def test_fix_that_changes_nothing_is_left_out() -> None:
 def test_fix_of_another_flag_stays_beside_an_old_error() -> None:
     command = f"{CPU} --attention-backend fa3"
     assert list_commands(command, fix("--tp-size", "2")) == [f"{command} --tp-size 2"]
+
+
+def test_fix_of_a_launch_that_was_not_read_as_typed_is_printed() -> None:
+    assert list_commands("sglang serve m –device cpu", fix("--device", "cpu")) == [CPU]
