@@ -98,7 +98,8 @@ def unset_variable(command: Command, edit: Edit, present: list[Assignment]) -> s
     if edit.before is not None or edit.name in layout.unset or layout.wrap_at is None:
         return command.text
     joint = " " if layout.style == "shell" else list_joint(layout)
-    new = write_words(command, ("env", "-u", edit.name)) + joint
+    begun = any(command.text.endswith(f"-u {name} ", 0, layout.wrap_at) for name in layout.unset)
+    new = write_words(command, ("-u", edit.name) if begun else ("env", "-u", edit.name)) + joint
     return apply_splices(command.text, [Splice(layout.wrap_at, layout.wrap_at, new)])
 
 

@@ -21,6 +21,8 @@ that says so, after the one that was corrected.
 
 `…` stands for `{cpu}`, `tiny` for a random two-layer Llama, `DIR` for a folder without the named file.
 
+"""
+COLUMNS = """\
 | Fault | Command | SGLang said | After | The doctor said | Corrected command | Then |
 |---|---|---|---|---|---|---|
 """
@@ -69,7 +71,11 @@ def write_proof(rows: Sequence[Row]) -> None:
         works=works, all=len(rows), share=100 * works // len(rows), day=time.strftime("%Y-%m-%d"), cpu=CPU
     )
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(head + "\n".join(map(render_row, rows)) + "\n", encoding="utf-8")
+    TARGET.write_text(head + render_table(rows), encoding="utf-8")
+
+
+def render_table(rows: Sequence[Row]) -> str:
+    return COLUMNS + "".join(f"{render_row(row)}\n" for row in rows)
 
 
 def render_row(row: Row) -> str:

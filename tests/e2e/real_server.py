@@ -60,12 +60,17 @@ def listen(port: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def take_turn() -> Iterator[None]:
-    """One real server at a time on this machine: two would not fit two cores."""
+    """One at a time starts servers on this machine (two would not fit two cores), and leaves no shared memory behind."""
     import fcntl
 
     with (Path(tempfile.gettempdir()) / "real-server.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        before = list_shared_memory()
+        try:
+            yield
+        finally:
+            for path in list_shared_memory() - before:
+                path.unlink(missing_ok=True)
 
 
 def split_command(command: str) -> tuple[dict[str, str], list[str]]:
@@ -81,14 +86,10 @@ def split_command(command: str) -> tuple[dict[str, str], list[str]]:
 def start_server(command: str, folder: Path) -> Outcome:
     """Run a command until the server answers, exits, or nothing more is to be expected; then stop it."""
     scratch = Path(tempfile.mkdtemp(prefix="e2e-"))  # a short path: Unix sockets allow 107 characters
-    before = list_shared_memory()
     try:
-        with take_turn():
-            return run_to_end(command, folder, scratch)
+        return run_to_end(command, folder, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        for path in list_shared_memory() - before:
-            path.unlink(missing_ok=True)
 
 
 def list_shared_memory() -> set[Path]:

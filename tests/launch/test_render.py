@@ -144,6 +144,7 @@ def test_apply_edits_uses_the_separator_that_is_there():
         ("sudo -E " + SERVE, [env("A", "1")], "sudo -E A=1 " + SERVE),
         ("numactl -N 0 " + SERVE, [env("A", "1")], "A=1 numactl -N 0 " + SERVE),
         ("numactl -N 0 " + SERVE, [env("A", None)], "numactl -N 0 env -u A " + SERVE),
+        (SERVE, [env("A", None), env("B", None)], "env -u A -u B " + SERVE),
         ("--tp 8", [env("A", "1")], "A=1 python3 -m sglang.launch_server --tp 8"),
         (SERVE, [env("PYTORCH_ALLOC_CONF", "a:")], SERVE),
     ],
