@@ -4,7 +4,8 @@ Usage: python3 tools/proof_gpu.py PAGE --model DIR [--only WORDS] [--lanes 4] [-
 
 `--model` is a tiny model with weights (tests/e2e/make_model.py). SGLANG_DOCTOR_E2E names a folder with `.ready` and
 venv/bin/python and venv/bin/sglang. At most three of the printed commands are tried, in their order: a log does not
-always say what the machine has. PAGE gets the table after every row, `--logs` the log of each broken server; no fault is begun after `--minutes`.
+always say what the machine has. PAGE gets the table after every row, `--logs` the log of each broken server; no fault
+is begun after `--minutes`.
 Exit code 1 when a row does not work or was not tried.
 """
 
