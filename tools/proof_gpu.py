@@ -40,6 +40,7 @@ CONFIGS = {
     "latent12": latent(12),
 }
 ATTEMPTS = 3
+MOST_PORT = 55536
 HEAD = """\
 # Corrected commands, tried on a GPU
 
@@ -84,6 +85,11 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def find_low_port() -> int:
+    """Find a free port that SGLang 0.5.15 accepts: it adds 10000 for gRPC."""
+    return next(port for port in iter(find_free_port, 0) if port < MOST_PORT)
+
+
 class Rows:
     """The rows so far; written after each."""
 
@@ -103,7 +109,7 @@ class Rows:
         own.mkdir()
         given: dict[str, Any] = {
             "model": self.model,
-            "port": find_free_port(),
+            "port": find_low_port(),
             "folder": own,
             **{name: self.folder / name for name in CONFIGS},
         }

@@ -52,6 +52,7 @@ SHARED = (
     ),
     Fault("NUMA node that is not there", f"{TINY} --numa-node 7"),
     Fault("port taken", TINY, port_taken=True),
+    Fault("port without room for gRPC", f"{TINY} --port 60001"),
     Fault("removed flag", f"{TINY} --enable-ep-moe"),
 )
 ALONE = (

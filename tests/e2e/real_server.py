@@ -73,13 +73,16 @@ def take_turn() -> Iterator[None]:
                 path.unlink(missing_ok=True)
 
 
-def split_command(command: str) -> tuple[dict[str, str], list[str]]:
-    """Split into the variables in front and the words after, as a shell would."""
+def split_command(command: str) -> tuple[dict[str, str | None], list[str]]:
+    """Split into the variables in front (None: unset) and the words after, as a shell and `env` would."""
     words = shlex.split(command, comments=False)
-    words = words[1:] if words[:1] == ["env"] else words
-    env = {}
-    while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
-        name, _, env[name] = words.pop(0).partition("=")
+    env: dict[str, str | None] = {}
+    while words and (words[0] in {"env", "-u"} or "=" in words[0]):
+        word = words.pop(0)
+        if word == "-u":
+            env[words.pop(0)] = None
+        elif word != "env":
+            name, _, env[name] = word.partition("=")
     return env, words
 
 
@@ -102,6 +105,7 @@ def run_to_end(command: str, folder: Path, scratch: Path) -> Outcome:
     log = scratch / "server.log"
     own = {"TMPDIR": str(scratch), "HOME": str(scratch), "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     path = f"{bins}{os.pathsep}{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, **own, **env}
     with log.open("wb") as sink:
         begin = time.monotonic()
         server = subprocess.Popen(
@@ -109,7 +113,7 @@ def run_to_end(command: str, folder: Path, scratch: Path) -> Outcome:
             stdout=sink,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "PATH": path, **own, **env},
+            env={name: value for name, value in variables.items() if value is not None},
             cwd=folder,
             start_new_session=True,
         )
