@@ -37,6 +37,9 @@ _LOG = re.compile(
 """Lines that nobody writes in prose."""
 
 _GLUED = re.compile(rb"\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_ECHOED = b"*** "
+"""Before the exception that Python's debugger reports."""
+
 _FAR = 4000
 """A record's time behind other text: the paste lost its newlines. Bytes searched for it."""
 
@@ -55,7 +58,7 @@ class FenceFilter:
 
     def is_needed(self, lines: list[Numbered]) -> bool:
         """True for Markdown, and for lines that may make it so."""
-        return self._markdown or any(_may_open(line) for _, line in lines)
+        return self._markdown or any(line[:1] in (b"`", b"~", b"*") for _, line in lines)
 
     def filter(self, lines: list[Numbered]) -> list[Numbered]:
         """Drop prose and the fences themselves, and the indentation of fences inside lists."""
@@ -69,8 +72,8 @@ class FenceFilter:
                 self._markdown, self._kept = True, False
             elif self._fence:
                 yield number, line[len(self._indent) :] if self._indent and line.startswith(self._indent) else line
-            elif self._is_log(line):
-                yield number, line
+            elif self._is_log(bare := _unwrap(line)):
+                yield number, bare
 
     def _turn(self, line: bytes) -> bool:
         """Open or close a fence; True when this line does."""
@@ -96,6 +99,17 @@ class FenceFilter:
         if self._kept and line[:1] == b">":
             line = line[_QUOTE.match(line).end() :]  # type: ignore[union-attr]
         return self._kept and line[:1] in (b"", b" ", b"\t")
+
+
+def _unwrap(line: bytes) -> bytes:
+    """Take off the single backticks around an error that is quoted as inline code."""
+    if line.startswith(_ECHOED):
+        return line[len(_ECHOED) :] if _LOG.match(line, len(_ECHOED)) else line
+    if line[:1] != b"`" or not _LOG.match(line, 1):
+        return line
+    text = line[1:].rstrip()
+    closes = text.endswith(b"`") and text.count(b"`") % 2 == 1
+    return text[:-1] if closes else line[1:]
 
 
 def _may_open(line: bytes) -> bool:

@@ -144,3 +144,25 @@ def test_filtering_does_not_depend_on_where_blocks_begin(lines: list[str], size:
         block = numbered[at : at + size]
         found += parts.filter(block) if parts.is_needed(block) else block
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "bare"),
+    [
+        ("`ValueError: bad`", "ValueError: bad"),
+        ("`ValueError: no `x` here`", "ValueError: no `x` here"),
+        ("`ValueError: no `x`", "ValueError: no `x`"),
+        ("`[2026-04-24 06:29:19 TP0] Load weight begin.` ", "[2026-04-24 06:29:19 TP0] Load weight begin."),
+        ("`Traceback (most recent call last):", "Traceback (most recent call last):"),
+        ("*** torch.OutOfMemoryError: CUDA out of memory", "torch.OutOfMemoryError: CUDA out of memory"),
+    ],
+    ids=["whole", "quoted name", "quoted name last", "record", "several lines", "debugger"],
+)
+@pytest.mark.parametrize("name", ["issue.md", "server.log"])
+def test_inline_code_around_an_error_is_taken_off(line: str, bare: str, name: str) -> None:
+    assert keep(line + "\n", name)[0] == bare
+
+
+@pytest.mark.parametrize("line", ["`--tp 2` helps", "*** Bug ***", "`model` is bad"])
+def test_other_inline_code_stays(line: str) -> None:
+    assert keep(line, "server.log") == [line]
