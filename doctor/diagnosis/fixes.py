@@ -19,7 +19,9 @@ from doctor.launch.flags import Exact, FlagTable
 from doctor.launch.render import apply_edits
 from doctor.redact import clean
 
-_PLACEHOLDER = re.compile(r"…|/path/to\b|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$|^the [a-z]|\bHEAD_IP\b")
+_PLACEHOLDER = re.compile(
+    r"…|/path/to\b|/writable/|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$|^(?:an?|the|your) \w|^namespace/name|\bHEAD_IP(?:V4)?\b"
+)
 """A value that a person has to fill in: such an edit is shown, but a printed command must run as it is."""
 
 

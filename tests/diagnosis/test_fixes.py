@@ -1,5 +1,7 @@
 """Fixes: a command that the check of launch commands refuses is not printed."""
 
+import pytest
+
 from doctor.diagnosis.rule import EditTemplate, FixTemplate
 from tests.diagnosis.helpers import explain, make_rule, write
 
@@ -41,3 +43,11 @@ def test_fix_of_another_flag_stays_beside_an_old_error() -> None:
 
 def test_fix_of_a_launch_that_was_not_read_as_typed_is_printed() -> None:
     assert list_commands("sglang serve m –device cpu", fix("--device", "cpu")) == [CPU]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["the FP8 checkpoint", "an AWQ checkpoint", "your token", "namespace/name", "/path/to/model", "HEAD_IPV4:20000"],
+)
+def test_fix_that_a_person_has_to_complete_prints_no_command(value: str) -> None:
+    assert list_commands(CPU, fix("--tokenizer-path", value)) == [None]
