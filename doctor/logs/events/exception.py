@@ -27,6 +27,9 @@ _LOOSE = re.compile(
     r":(?:\s+(?P<message>.*))?$"
 )
 _INLINE = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|OutOfResources)):\s")
+_ANNOUNCED = re.compile(r"[A-Z]\w{0,40}(?: \w{1,30}){0,3} hit an exception: (?!Traceback)")
+"""What SGLang writes before a traceback; who shortens a log leaves the exception on that line."""
+
 _ADDRESS = re.compile(r"^\[address=[^\]]{1,80}\] ")
 """What Xinference (xoscar) puts between an exception's type and its message."""
 
@@ -58,6 +61,11 @@ def parse(record: Record) -> Iterator[ExceptionEvent]:
         yield ExceptionEvent(record, chain)
 
 
+def _match_loose(text: str) -> re.Match[str] | None:
+    announced = _ANNOUNCED.match(text) if " hit an exception: " in text else None
+    return _LOOSE.match(text, announced.end() if announced else 0)
+
+
 class _ChainReader:
     """Read a record line by line; `finish` gives the chain."""
 
@@ -84,7 +92,7 @@ class _ChainReader:
             if len(self._message) < _MESSAGE_LINES and self._chars < _MESSAGE_CHARS:
                 self._message.append(text[:_MESSAGE_CHARS])
                 self._chars += len(text)
-        elif found := _LOOSE.match(text):
+        elif found := _match_loose(text):
             self._end_message()
             self._raise(number, found["type"], found["message"] or "")
         elif frame := _match_frame(text):

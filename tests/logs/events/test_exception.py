@@ -76,6 +76,12 @@ def test_frames_and_line_numbers() -> None:
         ),
         ("E   RuntimeError: shown by pytest", "RuntimeError", "shown by pytest"),
         ("KeyboardInterrupt: stop", "KeyboardInterrupt", "stop"),
+        (
+            "[2026-05-02 04:11:09 DP3 TP3] Scheduler hit an exception: torch.AcceleratorError: CUDA error: bad",
+            "torch.AcceleratorError",
+            "CUDA error: bad",
+        ),
+        ("TpModelWorkerClient hit an exception: ValueError: bad", "ValueError", "bad"),
     ],
 )
 def test_bare_exception_line(line: str, kind: str, message: str) -> None:
@@ -86,6 +92,7 @@ def test_bare_exception_line(line: str, kind: str, message: str) -> None:
     "line",
     [
         "error: ValueError",
+        "my client hit an exception: ValueError: x",
         "an Error: happened",
         "Error",
         "MyErrors: x",
