@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 << 20
 """Output waiting to be read; beyond it is skipped and counted (a flood of 200 MB/s is not a log)."""
 
-_BATCH_SECONDS = 0.1
-"""Chunks are collected for this long: at 1,000 lines a second that is one turn for a hundred lines."""
+_BATCH_SECONDS = 0.2
+"""Chunks are collected for this long: at 1,000 lines a second that is one turn for two hundred lines."""
 
 _QUIET_SECONDS = 0.5
 """After this much silence an open record counts as whole, as in `explain --follow`."""
