@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from measure_memory import latent, llama, moe, write_model
+from measure_memory import SHAPES, llama, write_model
 
 from tests.e2e.corrected import try_fault
 from tests.e2e.faults import Fault
@@ -34,10 +34,8 @@ from tests.e2e.proof import Row, render_table
 from tests.e2e.real_server import find_free_port, listen, take_turn
 
 CONFIGS = {
-    "dense8b": llama(4096, 14336, 32, 32, 8),
+    **{name: SHAPES[name].config for name in ("dense8b", "moe16", "latent12")},
     "dense90b": llama(8192, 28672, 104, 64, 8),
-    "moe16": moe(16),
-    "latent12": latent(12),
 }
 ATTEMPTS = 3
 MOST_PORT = 55536

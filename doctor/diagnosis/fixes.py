@@ -20,7 +20,8 @@ from doctor.launch.render import apply_edits
 from doctor.redact import clean
 
 _PLACEHOLDER = re.compile(
-    r"…|/path/to\b|/writable/|<[a-z][^>]*>|\bFILE\b|^NAME\b|^N$|^(?:an?|the|your) \w|^namespace/name|\bHEAD_IP(?:V4)?\b"
+    r"…|/path/to\b|/writable/|<[a-z][^>]*>|^N$|^(?:an?|the|your) \w|^namespace/name"
+    r"|\b(?:FILE|NAME|HEAD_IP|HEAD_IPV4|PROXY:PORT)\b"
 )
 """A value that a person has to fill in: such an edit is shown, but a printed command must run as it is."""
 

@@ -47,7 +47,16 @@ def test_fix_of_a_launch_that_was_not_read_as_typed_is_printed() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["the FP8 checkpoint", "an AWQ checkpoint", "your token", "namespace/name", "/path/to/model", "HEAD_IPV4:20000"],
+    [
+        "the FP8 checkpoint",
+        "an AWQ checkpoint",
+        "your token",
+        "namespace/name",
+        "/path/to/model",
+        "HEAD_IPV4:20000",
+        "http://PROXY:PORT",
+        "/models/NAME",
+    ],
 )
 def test_fix_that_a_person_has_to_complete_prints_no_command(value: str) -> None:
     assert list_commands(CPU, fix("--tokenizer-path", value)) == [None]

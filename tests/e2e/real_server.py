@@ -77,7 +77,7 @@ def split_command(command: str) -> tuple[dict[str, str | None], list[str]]:
     """Split into the variables in front (None: unset) and the words after, as a shell and `env` would."""
     words = shlex.split(command, comments=False)
     env: dict[str, str | None] = {}
-    while words and (words[0] in {"env", "-u"} or "=" in words[0]):
+    while words and (words[0] in {"env", "-u"} or (words[0].partition("=")[0].isidentifier() and "=" in words[0])):
         word = words.pop(0)
         if word == "-u":
             env[words.pop(0)] = None
